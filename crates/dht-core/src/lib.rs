@@ -1,0 +1,31 @@
+//! The ring of dht-node as a state machine: facts in, effects out.
+//!
+//! Nothing here knows a socket, a file, a clock, a thread or a task. A driver - the real node, or
+//! the simulator - tells [`node::Node`] what happened and does what it orders:
+//!
+//! ```text
+//! Node::new(me, config, seed, now)      node.handle_event(now, event)   node.handle_timeout(now)
+//! node.poll_effect() -> Option<Effect>  node.poll_timeout() -> Option<Instant>
+//! ```
+//!
+//! Same inputs, same effects, byte for byte: time is an argument, chance is one seed, collections
+//! are ordered.
+
+pub mod config;
+pub mod event;
+pub mod id;
+pub mod interval;
+pub mod manifest;
+pub mod message;
+pub mod node;
+pub mod peer;
+pub mod register;
+pub mod stats;
+pub mod time;
+
+pub use config::{Config, RingParams};
+pub use event::{Command, Effect, Event, Notice};
+pub use id::{Id, between};
+pub use interval::{Interval, IntervalSet};
+pub use peer::{Contact, PeerKey, PeerRecord};
+pub use time::Instant;

@@ -1,0 +1,275 @@
+//! Between members: upkeep, lookups, registers, repair.
+
+use serde::{Deserialize, Serialize};
+
+use crate::id::Id;
+use crate::interval::Interval;
+use crate::manifest::{ChunkRef, ContentHash};
+use crate::message::Refusal;
+use crate::peer::Contact;
+use crate::register::{Ballot, Key, Register};
+
+/// Most entries of any list of contacts in one message: twice the greatest depth.
+pub const MAX_CONTACTS: usize = 256;
+/// Most failed places one routing question may name.
+pub const MAX_FAILED: usize = 16;
+/// Most entries of one page of registers or chunks (guess: 64 KiB per page).
+pub const MAX_PAGE: usize = 1024;
+
+/// How lookups choose their next node (`docs/protocol.md`, "Routing").
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub enum Routing {
+    /// Clockwise along the successor list.
+    Successors,
+    /// Nearer side, along both lists.
+    BothWays,
+    /// Fingers at 2^i, then the successor list.
+    Fingers,
+    /// A map of all members.
+    Full,
+}
+
+/// "Who is next on the way to this key?"
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RouteQuery {
+    /// The point looked for.
+    pub key: Id,
+    /// The last node known to lie before the key: whoever is asked and lies past the key, as seen
+    /// from here, answers "not mine" with its predecessor.
+    pub after: Id,
+    /// How to choose.
+    pub routing: Routing,
+    /// How many entries of the list may be used, from 1 up.
+    pub depth: u16,
+    /// Places that did not answer the asker; at most [`MAX_FAILED`].
+    pub failed: Vec<Id>,
+    /// Whether the owner's answer should bring its successor list.
+    pub want_list: bool,
+}
+
+/// Answers a [`RouteQuery`].
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum RouteAnswer {
+    /// "I own it."
+    Mine {
+        /// With the predecessor, the arc that is owned.
+        predecessor: Option<Contact>,
+        /// If wanted; at most [`MAX_CONTACTS`].
+        successors: Vec<Contact>,
+    },
+    /// "I lie past it and do not own it; ask my predecessor."
+    NotMine {
+        /// The one to ask.
+        predecessor: Contact,
+    },
+    /// "Ask this one."
+    Next {
+        /// The one to ask.
+        next: Contact,
+    },
+}
+
+/// From place to place.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Request {
+    /// "Are you there?"
+    Ping,
+    /// A step of a lookup.
+    Route(RouteQuery),
+    /// "Let me in after you." The joiner is the sender.
+    Join,
+    /// The question of STABILIZE and of its step 2: predecessor and list.
+    Neighbors {
+        /// The stamp of the last answer from the same life of the same node: if nothing changed
+        /// since, the answer says just that.
+        stamp: Option<u64>,
+    },
+    /// "I believe I am your predecessor." RECTIFY follows.
+    Notify {
+        /// The sender's predecessor list, nearest first; at most [`MAX_CONTACTS`].
+        predecessors: Vec<Contact>,
+    },
+    /// A changed list, sent to the predecessor: treated as a STABILIZE answer.
+    Push(Neighbors),
+    /// A node that may lie between the receiver and its head: a candidate for step 2.
+    Candidate {
+        /// The candidate.
+        contact: Contact,
+    },
+    /// "Does this one answer you?" The indirect probe.
+    ProbeFor {
+        /// The one that did not answer the sender.
+        target: Contact,
+    },
+    /// The sender goes. To the predecessor and to the successor alike.
+    Leave {
+        /// The leaver's successor list; at most [`MAX_CONTACTS`].
+        successors: Vec<Contact>,
+        /// The leaver's predecessor.
+        predecessor: Option<Contact>,
+        /// For good (`leave`), or coming back (a stop).
+        for_good: bool,
+    },
+    /// "There is another part of our ring; look up your own id + 1 through this member of it"
+    /// (Shafaat et al., ring unification).
+    Unify {
+        /// A member of the other part.
+        via: Contact,
+        /// How many neighbours further this may still be told.
+        ttl: u8,
+    },
+    /// Read one register.
+    ReadRegister {
+        /// The part of the circle the key lies in.
+        part: u16,
+        /// The view the asker believes in.
+        epoch: u64,
+        /// Which register.
+        key: Key,
+    },
+    /// Accept a write if its ballot is higher than what is held; durable before answering.
+    WriteRegister {
+        /// The part of the circle the key lies in.
+        part: u16,
+        /// The view the asker believes in.
+        epoch: u64,
+        /// The write.
+        register: Register,
+    },
+    /// One digest over all registers or chunks held in an arc.
+    Digest {
+        /// Which kind.
+        kind: Kind,
+        /// The arc, named exactly by both sides.
+        arc: Interval,
+    },
+    /// A page of what is held in an arc, in order from the arc's start.
+    List {
+        /// Which kind.
+        kind: Kind,
+        /// The arc.
+        arc: Interval,
+        /// Where the last page ended.
+        after: Option<Id>,
+    },
+    /// Fetch some registers by their points; at most [`MAX_PAGE`], answered as far as they fit.
+    FetchRegisters {
+        /// The points.
+        ids: Vec<Id>,
+    },
+    /// "I am leaving for good and you are the new keeper of this arc: copy it from me." Asked again
+    /// until the answer says that nothing is missing.
+    Handoff {
+        /// Which kind.
+        kind: Kind,
+        /// The arc.
+        arc: Interval,
+    },
+}
+
+/// What repair compares and copies.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub enum Kind {
+    /// Register state, by the point of its key.
+    Registers,
+    /// Chunks, by the point of their hash.
+    Chunks,
+}
+
+/// What a node says of its surroundings.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Neighbors {
+    /// Changes whenever anything below does.
+    pub stamp: u64,
+    /// The predecessor, unless it is known to be dead.
+    pub predecessor: Option<Contact>,
+    /// The successor list; at most [`MAX_CONTACTS`].
+    pub successors: Vec<Contact>,
+    /// Whether the node has announced that it leaves.
+    pub leaving: bool,
+}
+
+/// Answers a [`Request`].
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum Response {
+    /// It is done, or heard.
+    Done,
+    /// To [`Request::Route`].
+    Route(RouteAnswer),
+    /// To [`Request::Join`]: welcome, this is the list of the member you come after.
+    Joined(Neighbors),
+    /// To [`Request::Join`]: not after me, ask this one.
+    JoinElsewhere {
+        /// The one to ask.
+        next: Contact,
+    },
+    /// To [`Request::Neighbors`].
+    Neighbors(Neighbors),
+    /// To [`Request::Neighbors`]: nothing changed since the stamp.
+    Unchanged,
+    /// To [`Request::ProbeFor`].
+    Probed {
+        /// Whether the target answered.
+        answered: bool,
+    },
+    /// To [`Request::ReadRegister`].
+    Register {
+        /// Whether the answerer holds the whole arc of the key: only then is this a vote, and only
+        /// then does `None` mean that there is nothing.
+        open: bool,
+        /// What is held.
+        register: Option<Register>,
+    },
+    /// To [`Request::WriteRegister`]: durable.
+    Accepted,
+    /// To [`Request::WriteRegister`]: something newer is held.
+    Outdated {
+        /// Its ballot.
+        held: Ballot,
+    },
+    /// To register requests: the key is decided by a newer view.
+    Moved {
+        /// Its epoch.
+        epoch: u64,
+        /// Its members.
+        members: Vec<Contact>,
+    },
+    /// To register requests: this node knows no view of that part.
+    Unknown,
+    /// To [`Request::Digest`].
+    Digest {
+        /// Over points and ballots, or hashes, in order.
+        digest: ContentHash,
+        /// How many there are.
+        count: u64,
+        /// Whether the answerer holds the whole arc.
+        open: bool,
+    },
+    /// To [`Request::List`] of registers: point and ballot.
+    RegisterPage {
+        /// In order; at most [`MAX_PAGE`].
+        entries: Vec<(Id, Ballot)>,
+        /// Whether this was the last page.
+        last: bool,
+    },
+    /// To [`Request::List`] of chunks.
+    ChunkPage {
+        /// In order of their points; at most [`MAX_PAGE`].
+        entries: Vec<ChunkRef>,
+        /// Whether this was the last page.
+        last: bool,
+    },
+    /// To [`Request::FetchRegisters`]: those that fit in one frame, in the order asked.
+    Registers(Vec<Register>),
+    /// To [`Request::Handoff`]: how much is still to be copied; done at none.
+    HandoffMissing {
+        /// Registers or chunks; `None` while it is not yet known.
+        missing: Option<u64>,
+    },
+    /// Not now; ask again soon.
+    Busy,
+    /// The receiver is not, or no more, a member: counts as no reply.
+    NotMember,
+    /// Not taken at all.
+    Refused(Refusal),
+}

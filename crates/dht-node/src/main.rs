@@ -1,0 +1,2 @@
+//! The `dht-node` binary.
+fn main() {}
