@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::id::Id;
-use crate::interval::Interval;
+use crate::interval::{Interval, IntervalSet};
 use crate::manifest::{ChunkRef, ContentHash};
 use crate::message::client::{LookupReport, NodeState};
 use crate::message::ring::{Kind, Request, Response, Routing};
@@ -102,6 +102,8 @@ pub enum Failure {
     Unreachable,
     /// Somebody else answers at that address, or the ring is another one: the contact is void.
     NotThatPeer,
+    /// Another process answers there with this very node's key: the identity was copied.
+    SameIdentity,
 }
 
 /// What the owner of a node orders.
@@ -115,10 +117,14 @@ pub enum Command {
         /// Members of the ring.
         via: Vec<Contact>,
     },
-    /// Peers known from an earlier life: asked for a way back, now and when all else falls silent.
+    /// What [`Effect::Persist`] kept in an earlier life. The peers are asked for a way back, now and
+    /// when all else falls silent; until then the node counts as isolated, so that a whole ring can
+    /// restart at once.
     Remember {
-        /// Their places.
+        /// Neighbours and remembered peers.
         contacts: Vec<Contact>,
+        /// The arcs whose registers this node held completely.
+        open: IntervalSet,
     },
     /// The node's own record changed: other addresses.
     Renew {
@@ -214,10 +220,12 @@ pub enum Effect {
         /// From whom.
         from: Contact,
     },
-    /// Keep these contacts for the next start, instead of those kept before. No answer.
+    /// Keep this for the next start, instead of what was kept before. No answer.
     Persist {
         /// Neighbours and remembered peers.
         contacts: Vec<Contact>,
+        /// The arcs whose registers this node holds completely.
+        open: IntervalSet,
     },
     /// Something the driver or a person may want to know.
     Notice(Notice),

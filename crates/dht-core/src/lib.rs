@@ -18,10 +18,13 @@ pub mod interval;
 pub mod manifest;
 pub mod message;
 pub mod node;
+mod outbox;
 pub mod peer;
 pub mod register;
+mod rtt;
 pub mod stats;
 pub mod time;
+mod timer;
 
 pub use config::{Config, RingParams};
 pub use event::{Command, Effect, Event, Notice};

@@ -1,0 +1,91 @@
+//! Round-trip estimates and the time-outs made from them (RFC 6298).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use crate::config::Config;
+use crate::peer::PeerKey;
+use crate::time::{Instant, micros};
+
+/// Peers whose estimate is kept: beyond that the one unused for longest goes. 1024 by default
+/// (guess: a walk over a large ring at depth 1 meets everybody once).
+const MAX_PEERS: usize = 1024;
+
+/// Smoothed round trips by peer.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RttTable {
+    peers: BTreeMap<PeerKey, Estimate>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Estimate {
+    smoothed: u64,
+    variation: u64,
+    used: Instant,
+}
+
+impl RttTable {
+    /// Takes in one measured round trip (RFC 6298, section 2, alpha = 1/8, beta = 1/4).
+    pub(crate) fn measured(&mut self, peer: PeerKey, rtt: Duration, now: Instant) {
+        let sample = micros(rtt);
+        let next = match self.peers.get(&peer) {
+            None => Estimate { smoothed: sample, variation: sample / 2, used: now },
+            Some(old) => Estimate {
+                variation: old.variation - old.variation / 4 + old.smoothed.abs_diff(sample) / 4,
+                smoothed: old.smoothed - old.smoothed / 8 + sample / 8,
+                used: now,
+            },
+        };
+        self.peers.insert(peer, next);
+        if self.peers.len() > MAX_PEERS {
+            let oldest = self.peers.iter().min_by_key(|(_, estimate)| estimate.used);
+            if let Some(key) = oldest.map(|(key, _)| *key) {
+                self.peers.remove(&key);
+            }
+        }
+    }
+
+    /// How long to wait for an answer of this peer: smoothed + 4 * variation within the bounds of
+    /// the configuration; the initial time-out if nothing is known of it.
+    pub(crate) fn timeout(&self, peer: &PeerKey, config: &Config) -> Duration {
+        match self.peers.get(peer) {
+            None => config.initial_timeout,
+            Some(estimate) => Duration::from_micros(
+                estimate.smoothed.saturating_add(estimate.variation.saturating_mul(4)),
+            )
+            .clamp(config.min_timeout, config.max_timeout),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_outs_follow_the_measured_round_trips() {
+        let (config, peer) = (Config::default(), PeerKey([1; 32]));
+        let mut table = RttTable::default();
+        assert_eq!(table.timeout(&peer, &config), config.initial_timeout);
+        table.measured(peer, Duration::from_micros(300), Instant(0));
+        assert_eq!(table.timeout(&peer, &config), config.min_timeout, "never below the floor");
+        for _ in 0..50 {
+            table.measured(peer, Duration::from_millis(400), Instant(1));
+        }
+        let steady = table.timeout(&peer, &config);
+        assert!(steady > Duration::from_millis(390) && steady < Duration::from_millis(500));
+        table.measured(peer, Duration::MAX, Instant(2));
+        assert_eq!(table.timeout(&peer, &config), config.max_timeout, "never above the ceiling");
+    }
+
+    #[test]
+    fn the_table_is_bounded() {
+        let mut table = RttTable::default();
+        for n in 0..2 * MAX_PEERS as u64 {
+            let mut key = [0; 32];
+            key[..8].copy_from_slice(&n.to_le_bytes());
+            table.measured(PeerKey(key), Duration::from_millis(1), Instant(n));
+        }
+        assert_eq!(table.peers.len(), MAX_PEERS);
+    }
+}
