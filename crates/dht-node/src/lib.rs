@@ -1,1 +1,2 @@
 //! dht-node
+pub mod node;
