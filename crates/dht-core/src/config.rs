@@ -177,6 +177,12 @@ impl Config {
         range("max_operations", self.max_operations as u64, 1, 1_000_000)
     }
 
+    /// How long to wait for an answer that needs a verdict about somebody else first: all direct
+    /// probes and the indirect one.
+    pub fn wait_for_verdict(&self) -> Duration {
+        self.initial_timeout.saturating_mul(u32::from(self.missed_probes) + 1)
+    }
+
     /// How many entries the list is kept at.
     pub fn list_len(&self) -> usize {
         usize::from(self.depth.max(self.min_list))

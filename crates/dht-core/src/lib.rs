@@ -15,14 +15,22 @@ pub mod config;
 pub mod event;
 pub mod id;
 pub mod interval;
+mod links;
+mod liveness;
+pub mod lookup;
 pub mod manifest;
 pub mod message;
 pub mod node;
 mod outbox;
 pub mod peer;
 pub mod register;
+mod remembered;
+mod ring;
+pub mod route;
 mod rtt;
 pub mod stats;
+#[cfg(test)]
+mod testing;
 pub mod time;
 mod timer;
 

@@ -1,19 +1,49 @@
 //! One place on the circle: wires the machines together.
 
+mod lookups;
+mod membership;
+mod serve;
+
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use crate::config::{Config, RingParams};
-use crate::event::{Effect, Event};
-use crate::interval::Interval;
+use crate::event::{Command, Effect, Event, Failure, Notice, ReplyId, RpcId};
+use crate::id::Id;
+use crate::interval::{Interval, IntervalSet};
+use crate::links::Links;
+use crate::liveness::{Liveness, Verdict};
 use crate::message::client::NodeState;
+use crate::message::ring::Response;
+use crate::outbox::{Call, CallOwner, Outbox};
 use crate::peer::Contact;
+use crate::remembered::Remembered;
+use crate::ring::{Change, Ring, Standing};
 use crate::stats::Counters;
 use crate::time::Instant;
+use crate::timer::Timer;
+
+use lookups::Lookups;
+use membership::Joining;
+use serve::WaitingRoute;
 
 /// One place on the circle.
 #[derive(Debug, Clone)]
 pub struct Node {
-    me: Contact,
+    params: RingParams,
+    out: Outbox,
+    ring: Ring,
+    liveness: Liveness,
+    remembered: Remembered,
+    joining: Joining,
+    lookups: Lookups,
+    waiting_routes: BTreeMap<ReplyId, WaitingRoute>,
+    counters: Counters,
+    told_state: NodeState,
+    is_ready: bool,
+    /// Neighbours or memory changed since they were last given out to be kept.
+    unsaved: bool,
+    leave: Option<membership::Departure>,
 }
 
 /// What a node looks like from outside at one moment.
@@ -35,6 +65,8 @@ pub struct Snapshot {
     pub remembered: Vec<Contact>,
     /// What the node owns; `None`: nothing.
     pub owned: Option<Interval>,
+    /// The arcs whose registers the node holds completely.
+    pub open: IntervalSet,
     /// What was counted.
     pub counters: Counters,
 }
@@ -48,42 +80,352 @@ impl Node {
         seed: u64,
         now: Instant,
     ) -> Node {
-        let _ = (params, config, seed, now);
-        Node { me }
+        let links = Links::new(
+            me,
+            config.list_len(),
+            usize::from(config.min_list),
+            usize::from(config.predecessor_peers),
+        );
+        Node {
+            params,
+            ring: Ring::new(links),
+            liveness: Liveness::default(),
+            remembered: Remembered::new(config.max_remembered),
+            joining: Joining::default(),
+            lookups: Lookups::default(),
+            waiting_routes: BTreeMap::new(),
+            counters: Counters::default(),
+            told_state: NodeState::Joining,
+            is_ready: false,
+            unsaved: false,
+            leave: None,
+            out: Outbox::new(config, seed, now),
+        }
     }
 
     /// Tells the node a fact.
     pub fn handle_event(&mut self, now: Instant, event: Event) {
-        let _ = (now, event);
+        self.out.now = self.out.now.max(now);
+        match event {
+            Event::Request { reply, from, request } => self.on_request(reply, from, request),
+            Event::RequestDropped { reply } => {
+                self.waiting_routes.remove(&reply);
+            }
+            Event::Response { rpc, response, connect_us } => {
+                self.on_response(rpc, response, connect_us);
+            }
+            Event::Failed { rpc, failure } => self.on_failed(rpc, failure),
+            Event::Command(command) => self.on_command(command),
+            Event::Stored { .. } | Event::Fetched { .. } | Event::ChunkStored { .. } => {}
+        }
+        self.wire();
     }
 
     /// Fires every timer that is due.
     pub fn handle_timeout(&mut self, now: Instant) {
-        let _ = now;
+        self.out.now = self.out.now.max(now);
+        if let Some(due) = self.out.next_deadline() {
+            let late = self.out.now.since(due);
+            if late > self.out.config.min_timeout / 2 {
+                self.out.extend_due_calls();
+            }
+        }
+        while let Some((rpc, call)) = self.out.pop_expired_call() {
+            self.on_missed(rpc, call);
+            self.wire();
+        }
+        // Only what was due at the start: a timer that sets itself again for this very moment must
+        // not keep us here (case 34).
+        let mut due = VecDeque::new();
+        while let Some(timer) = self.out.timers.pop_due(self.out.now) {
+            due.push_back(timer);
+        }
+        for timer in due {
+            self.on_timer(timer);
+            self.wire();
+        }
     }
 
     /// The next order, until there is none.
     pub fn poll_effect(&mut self) -> Option<Effect> {
-        None
+        self.out.pop_effect()
     }
 
     /// When [`Node::handle_timeout`] should be called next.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        None
+        self.out.next_deadline()
     }
 
     /// The node as it is now.
     pub fn snapshot(&self) -> Snapshot {
+        let links = self.ring.links();
         Snapshot {
-            me: self.me.clone(),
-            state: NodeState::Joining,
-            alone: false,
-            predecessor: None,
-            successors: Vec::new(),
-            predecessors: Vec::new(),
-            remembered: Vec::new(),
-            owned: None,
-            counters: Counters::default(),
+            me: links.me().clone(),
+            state: self.state(),
+            alone: self.ring.is_alone(),
+            predecessor: links.predecessor().cloned(),
+            successors: links.successors().to_vec(),
+            predecessors: links.predecessors().to_vec(),
+            remembered: self.remembered.contacts(),
+            owned: self.ring.owned(),
+            open: IntervalSet::new(),
+            counters: self.counters(),
         }
     }
+
+    /// What the node is doing.
+    pub fn state(&self) -> NodeState {
+        match self.ring.standing() {
+            Standing::Outside => NodeState::Joining,
+            Standing::Member => NodeState::Member,
+            Standing::Isolated => NodeState::Isolated,
+            Standing::Leaving | Standing::Gone => NodeState::Leaving,
+        }
+    }
+
+    /// What was set at the founding of the ring.
+    pub fn params(&self) -> &RingParams {
+        &self.params
+    }
+
+    /// Takes over the settings of the ring that is being joined; before any join.
+    pub fn adopt_params(&mut self, params: RingParams) {
+        self.params = params;
+    }
+
+    /// What was counted so far.
+    pub fn counters(&self) -> Counters {
+        Counters { upkeep: self.ring.counts().clone(), ..self.counters.clone() }
+    }
+
+    fn on_command(&mut self, command: Command) {
+        match command {
+            Command::Found => self.found(),
+            Command::Join { via } => self.join(via),
+            Command::Remember { contacts, open } => self.remember(contacts, open),
+            Command::Renew { record } => {
+                let me = self.ring.links().me();
+                let renewed = Contact { record, ..me.clone() };
+                self.ring.links_mut().set_me(renewed);
+            }
+            Command::Lookup { op, key, routing, depth, purpose } => {
+                self.look_up_for_driver(op, key, routing, depth, purpose);
+            }
+            Command::Read { .. } | Command::Write { .. } => {}
+            Command::Stabilize => self.ring.stabilize(&mut self.out),
+            Command::Leave => self.depart(true),
+            Command::Stop => self.depart(false),
+        }
+    }
+
+    fn on_timer(&mut self, timer: Timer) {
+        match timer {
+            Timer::Stabilize => self.on_stabilize_timer(),
+            Timer::Push => self.ring.on_push_timer(&mut self.out),
+            Timer::Deferred => self.ring.on_deferred_timeout(&mut self.out),
+            Timer::WaitingRoutes => self.give_up_waiting_routes(),
+            Timer::Join => self.attempt_join(),
+            Timer::MergeProbe => self.probe_for_merge(),
+            Timer::Unlink => self.unlinked(),
+            Timer::LookupDeadline(number) => self.on_lookup_deadline(number),
+            Timer::LookupRetry(number) => self.retry_lookup(number),
+            Timer::Repair
+            | Timer::RepairSoon
+            | Timer::HandoffPoll
+            | Timer::QuorumDeadline(_)
+            | Timer::QuorumRetry(_) => {}
+        }
+    }
+
+    fn on_response(&mut self, rpc: RpcId, response: Response, connect_us: u64) {
+        let Some(call) = self.out.finish_call(rpc) else { return };
+        let waited = self.out.now.since(call.sent);
+        let rtt = waited.saturating_sub(std::time::Duration::from_micros(connect_us));
+        if call.measures {
+            self.out.rtt.measured(call.to.key(), rtt, self.out.now);
+        }
+        self.note_heard(&call.to);
+        let answer = Answered { rpc, call, outcome: Ok(response), connect_us };
+        self.dispatch(answer);
+    }
+
+    fn on_failed(&mut self, rpc: RpcId, failure: Failure) {
+        let Some(call) = self.out.pending_call(rpc) else { return };
+        // A probe that the transport gave up early still counts as missed only when its time is
+        // over: a local fault must not kill every neighbour in a microsecond.
+        let waits = !matches!(
+            call.owner,
+            CallOwner::Lookup(_)
+                | CallOwner::Told
+                | CallOwner::Join
+                | CallOwner::OwnIdentity
+                | CallOwner::MergeProbe
+                | CallOwner::ProbeFor(_)
+                | CallOwner::Unlink
+                | CallOwner::Quorum(_)
+                | CallOwner::Repair(_)
+                | CallOwner::Handoff(_)
+        );
+        if waits && failure == Failure::Unreachable {
+            return;
+        }
+        let Some(call) = self.out.finish_call(rpc) else { return };
+        match failure {
+            Failure::TimedOut | Failure::NotThatPeer => self.on_missed(rpc, call),
+            Failure::Unreachable | Failure::SameIdentity => {
+                self.dispatch(Answered { rpc, call, outcome: Err(failure), connect_us: 0 });
+            }
+        }
+    }
+
+    fn on_missed(&mut self, rpc: RpcId, call: Call) {
+        let counts = self.ring.counts_mut();
+        counts.missed_probes = counts.missed_probes.saturating_add(1);
+        self.liveness.missed(&call.to, self.out.now);
+        self.dispatch(Answered { rpc, call, outcome: Err(Failure::TimedOut), connect_us: 0 });
+    }
+
+    /// Gives an answer, or its failure, to whoever asked.
+    fn dispatch(&mut self, answered: Answered) {
+        let Answered { rpc, call, outcome, connect_us } = answered;
+        let out = &mut self.out;
+        match call.owner.clone() {
+            CallOwner::Stabilize
+            | CallOwner::StepTwo
+            | CallOwner::ServeJoin
+            | CallOwner::RectifyNotifier
+            | CallOwner::RectifyPredecessor => {
+                self.ring.on_answer(out, rpc, &call.owner, &call.to, outcome.ok());
+            }
+            CallOwner::Told => {}
+            CallOwner::Join => self.on_join_answer(call.to, outcome.ok()),
+            CallOwner::OwnIdentity => self.on_own_identity(call.to, outcome),
+            CallOwner::Unlink => self.on_unlink_answer(),
+            CallOwner::Lookup(number) => {
+                let waited = crate::time::micros(out.now.since(call.sent));
+                let timing =
+                    crate::lookup::Timing { connect_us, rtt_us: waited.saturating_sub(connect_us) };
+                self.on_lookup_answer(number, rpc, outcome, timing);
+            }
+            CallOwner::Probe(key) => match outcome {
+                Ok(Response::NotMember) => {
+                    let verdict = self.liveness.gone(&call.to, out.now);
+                    self.on_verdict(verdict);
+                }
+                Ok(_) => {}
+                Err(_) => {
+                    let helper = self.helper_for(&call.to);
+                    let verdict =
+                        self.liveness.on_probe_failed(&mut self.out, key, helper.as_ref());
+                    self.on_verdict(verdict);
+                }
+            },
+            CallOwner::IndirectProbe(key) => {
+                let answered = matches!(outcome, Ok(Response::Probed { answered: true }));
+                let verdict = self.liveness.on_indirect(key, answered);
+                self.on_verdict(verdict);
+            }
+            CallOwner::ProbeFor(reply) => {
+                let answered = outcome == Ok(Response::Done);
+                out.reply(reply, Response::Probed { answered });
+            }
+            CallOwner::MergeProbe => self.on_merge_probe(call.to, outcome.ok()),
+            CallOwner::Quorum(_) | CallOwner::Repair(_) | CallOwner::Handoff(_) => {}
+        }
+    }
+
+    /// Carries what one machine found to the others, until nothing is left to carry.
+    fn wire(&mut self) {
+        let mut links_changed = false;
+        while let Some(change) = self.ring.pop_change() {
+            match change {
+                Change::Links => links_changed = true,
+                Change::Placed => self.placed(),
+                Change::Verify(contact) => {
+                    let verdict = self.liveness.verify(&mut self.out, &contact);
+                    self.on_verdict(verdict);
+                }
+                Change::Gone(contact) => {
+                    let verdict = self.liveness.gone(&contact, self.out.now);
+                    self.on_verdict(verdict);
+                }
+                Change::Removed { contact, for_good } => self.neighbor_removed(contact, for_good),
+                Change::Emptied => self.emptied(),
+                Change::Unlinked => self.unlinked(),
+            }
+        }
+        if links_changed {
+            self.links_changed();
+        }
+        self.answer_waiting_routes();
+        let state = self.state();
+        if state != self.told_state {
+            self.told_state = state;
+            self.out.notice(Notice::State(state));
+        }
+    }
+
+    fn on_verdict(&mut self, verdict: Option<Verdict>) {
+        match verdict {
+            Some(Verdict::Dead(contact)) => {
+                let counts = self.ring.counts_mut();
+                counts.deaths = counts.deaths.saturating_add(1);
+                self.out.notice(Notice::Died { contact: contact.clone() });
+                self.ring.on_dead(&mut self.out, &contact);
+            }
+            Some(Verdict::Alive(contact)) => {
+                self.clear_failed(contact.id);
+                self.ring.on_alive(&mut self.out, &contact);
+            }
+            None => {}
+        }
+    }
+
+    /// A sign of life.
+    fn note_heard(&mut self, contact: &Contact) {
+        self.ring.links_mut().renew(contact);
+        self.remembered.heard(contact);
+        let verdict = self.liveness.heard(contact, self.out.now);
+        self.on_verdict(verdict);
+    }
+
+    /// A neighbour that may reach one whom we do not.
+    fn helper_for(&self, target: &Contact) -> Option<Contact> {
+        let links = self.ring.links();
+        let neighbors = links.successors().iter().chain(links.predecessors());
+        neighbors
+            .filter(|entry| entry.key() != target.key() && entry.key() != links.me().key())
+            .find(|entry| !self.liveness.is_suspect(&entry.key()) && !self.liveness.is_dead(entry))
+            .cloned()
+    }
+
+    fn on_quorum_lookup(
+        &mut self,
+        _number: u64,
+        _query: &crate::lookup::LookupQuery,
+        _outcome: Result<crate::lookup::Owner, crate::message::client::LookupFailure>,
+    ) {
+    }
+
+    fn on_data_request(
+        &mut self,
+        reply: ReplyId,
+        _from: Contact,
+        _request: crate::message::ring::Request,
+    ) {
+        self.out.reply(reply, Response::Unknown);
+    }
+
+    /// The node's own point.
+    fn id(&self) -> Id {
+        self.ring.links().me().id
+    }
+}
+
+/// An answer with the call it belongs to.
+struct Answered {
+    rpc: RpcId,
+    call: Call,
+    outcome: Result<Response, Failure>,
+    connect_us: u64,
 }

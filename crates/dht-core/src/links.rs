@@ -1,0 +1,269 @@
+//! The links of one place: successor list, predecessor, predecessor list. Data and the rules of
+//! order; who may change them and when is the ring machine's concern.
+
+use std::collections::BTreeSet;
+
+use crate::id::{Id, between};
+use crate::interval::Interval;
+use crate::message::ring::MAX_CONTACTS;
+use crate::peer::Contact;
+
+/// The neighbours of one place on the circle.
+#[derive(Clone, Debug)]
+pub(crate) struct Links {
+    me: Contact,
+    /// Entries the successor list is kept at; see [`crate::config::Config::depth`].
+    list_len: usize,
+    /// Distinct other peers it runs on to.
+    min_peers: usize,
+    /// Distinct peers the predecessor list runs back to.
+    predecessor_peers: usize,
+    successors: Vec<Contact>,
+    predecessor: Option<Contact>,
+    predecessors: Vec<Contact>,
+    stamp: u64,
+}
+
+impl Links {
+    pub(crate) fn new(
+        me: Contact,
+        list_len: usize,
+        min_peers: usize,
+        predecessor_peers: usize,
+    ) -> Links {
+        Links {
+            me,
+            list_len,
+            min_peers,
+            predecessor_peers,
+            successors: Vec::new(),
+            predecessor: None,
+            predecessors: Vec::new(),
+            stamp: 1,
+        }
+    }
+
+    /// Takes over a successor list, as far as `cut` lets it. Whether anything changed.
+    pub(crate) fn set_successors(&mut self, list: impl IntoIterator<Item = Contact>) -> bool {
+        let list = self.cut(list);
+        let changed = !same(&list, &self.successors);
+        // Even with the same places, the records may be newer.
+        self.successors = list;
+        if changed {
+            self.touch();
+        }
+        changed
+    }
+
+    /// Takes over a predecessor. Whether it is another one.
+    pub(crate) fn set_predecessor(&mut self, predecessor: Option<Contact>) -> bool {
+        let changed = !same(predecessor.as_slice(), self.predecessor.as_slice());
+        self.predecessor = predecessor;
+        if changed {
+            let known = std::mem::take(&mut self.predecessors);
+            self.predecessors = self.back(known);
+            self.touch();
+        }
+        changed
+    }
+
+    /// Takes over what the predecessor said of its own predecessors. Whether anything changed.
+    pub(crate) fn set_predecessors(&mut self, behind: Vec<Contact>) -> bool {
+        let list = self.back(behind);
+        let changed = !same(&list, &self.predecessors);
+        self.predecessors = list;
+        changed
+    }
+
+    /// Takes the head off the list.
+    pub(crate) fn drop_head(&mut self) -> Option<Contact> {
+        if self.successors.is_empty() {
+            return None;
+        }
+        self.touch();
+        Some(self.successors.remove(0))
+    }
+
+    /// Puts newer records of known peers in the place of older ones.
+    pub(crate) fn renew(&mut self, contact: &Contact) {
+        let newer = |held: &mut Contact| {
+            if held.key() == contact.key() && held.record.sequence() < contact.record.sequence() {
+                held.record = contact.record.clone();
+            }
+        };
+        self.successors.iter_mut().for_each(newer);
+        self.predecessors.iter_mut().for_each(newer);
+        self.predecessor.iter_mut().for_each(newer);
+    }
+
+    /// Takes over the node's own newer record.
+    pub(crate) fn set_me(&mut self, me: Contact) {
+        self.me = me;
+        self.touch();
+    }
+
+    pub(crate) fn me(&self) -> &Contact {
+        &self.me
+    }
+
+    /// The successor list, nearest first.
+    pub(crate) fn successors(&self) -> &[Contact] {
+        &self.successors
+    }
+
+    /// The nearest node after this one.
+    pub(crate) fn head(&self) -> Option<&Contact> {
+        self.successors.first()
+    }
+
+    pub(crate) fn predecessor(&self) -> Option<&Contact> {
+        self.predecessor.as_ref()
+    }
+
+    /// The predecessor list, nearest first.
+    pub(crate) fn predecessors(&self) -> &[Contact] {
+        &self.predecessors
+    }
+
+    /// Changes whenever successor list, predecessor or own record do.
+    pub(crate) fn stamp(&self) -> u64 {
+        self.stamp
+    }
+
+    /// Whether there is any neighbour at all.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.successors.is_empty() && self.predecessor.is_none()
+    }
+
+    /// Whether `x` lies between this node and its head; with an empty list, everybody else does.
+    pub(crate) fn is_before_head(&self, x: Id) -> bool {
+        let head = self.head().map_or(self.me.id, |head| head.id);
+        between(self.me.id, x, head)
+    }
+
+    /// Whether `x` lies between the predecessor and this node; without one, everybody else does.
+    pub(crate) fn is_after_predecessor(&self, x: Id) -> bool {
+        let predecessor = self.predecessor.as_ref().map_or(self.me.id, |held| held.id);
+        between(predecessor, x, self.me.id)
+    }
+
+    /// What lies between the predecessor and this node.
+    pub(crate) fn owned(&self) -> Option<Interval> {
+        self.predecessor.as_ref().map(|held| Interval::new(held.id, self.me.id))
+    }
+
+    /// The farthest entry of the list that lies strictly before `x`.
+    pub(crate) fn closest_preceding(&self, x: Id) -> Option<&Contact> {
+        self.successors.iter().rev().find(|entry| between(self.me.id, entry.id, x))
+    }
+
+    /// Stops at the first entry that is this node itself or out of order, and keeps as many entries
+    /// as the list is meant to have (`docs/protocol.md`, "cut").
+    fn cut(&self, list: impl IntoIterator<Item = Contact>) -> Vec<Contact> {
+        let mut kept: Vec<Contact> = Vec::new();
+        let mut peers = BTreeSet::new();
+        for entry in list {
+            let last = kept.last().map_or(self.me.id, |last| last.id);
+            let enough = kept.len() >= self.list_len && peers.len() >= self.min_peers;
+            if enough || kept.len() == MAX_CONTACTS || !between(last, entry.id, self.me.id) {
+                break;
+            }
+            if entry.key() != self.me.key() {
+                peers.insert(entry.key());
+            }
+            kept.push(entry);
+        }
+        kept
+    }
+
+    /// The predecessor and those behind it, in order, until enough distinct peers.
+    fn back(&self, behind: impl IntoIterator<Item = Contact>) -> Vec<Contact> {
+        let mut kept: Vec<Contact> = Vec::new();
+        let mut peers = BTreeSet::new();
+        for entry in self.predecessor.iter().cloned().chain(behind) {
+            let last = kept.last().map_or(self.me.id, |last| last.id);
+            if peers.len() >= self.predecessor_peers || kept.len() == MAX_CONTACTS {
+                break;
+            }
+            if kept.last().is_some_and(|held| held.id == entry.id) {
+                continue;
+            }
+            if !between(self.me.id, entry.id, last) {
+                break;
+            }
+            if entry.key() != self.me.key() {
+                peers.insert(entry.key());
+            }
+            kept.push(entry);
+        }
+        kept
+    }
+
+    fn touch(&mut self) {
+        self.stamp = self.stamp.wrapping_add(1);
+    }
+}
+
+/// Whether two lists name the same places of the same lives.
+fn same(a: &[Contact], b: &[Contact]) -> bool {
+    a.len() == b.len()
+        && a.iter().zip(b).all(|(a, b)| a.id == b.id && a.record.sequence() == b.record.sequence())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::contact;
+
+    fn links(me: u64) -> Links {
+        Links::new(contact(me), 3, 3, 2)
+    }
+
+    fn numbers(list: &[Contact]) -> Vec<Id> {
+        list.iter().map(|entry| entry.id).collect()
+    }
+
+    fn ids(list: &[u64]) -> Vec<Id> {
+        list.iter().map(|n| Id::from_u64(*n)).collect()
+    }
+
+    #[test]
+    fn a_list_stops_at_itself_at_disorder_and_at_its_length() {
+        let mut links = links(10);
+        let mut take = |list: &[u64]| {
+            links.set_successors(list.iter().map(|n| contact(*n)));
+            numbers(links.successors())
+        };
+        assert_eq!(take(&[20, 30, 40, 50]), ids(&[20, 30, 40]));
+        assert_eq!(take(&[20, 5, 10, 15]), ids(&[20, 5]), "never itself");
+        assert_eq!(take(&[20, 15, 30]), ids(&[20]), "disorder");
+        assert_eq!(take(&[20, 20, 30]), ids(&[20]), "duplicates are disorder");
+        assert_eq!(take(&[10]), ids(&[]));
+    }
+
+    #[test]
+    fn the_predecessor_list_runs_backwards_and_never_past_oneself() {
+        let mut links = links(10);
+        links.set_predecessor(Some(contact(8)));
+        assert!(links.set_predecessors(vec![contact(6), contact(4)]));
+        assert_eq!(numbers(links.predecessors()), ids(&[8, 6]));
+        links.set_predecessors(vec![contact(9), contact(4)]);
+        assert_eq!(numbers(links.predecessors()), ids(&[8]), "disorder");
+        links.set_predecessors(vec![contact(20), contact(10)]);
+        assert_eq!(numbers(links.predecessors()), ids(&[8, 20]));
+        links.set_predecessor(Some(contact(9)));
+        assert_eq!(numbers(links.predecessors()), ids(&[9, 8]), "a new one stands before the old");
+        assert_eq!(links.owned(), Some(Interval::new(Id::from_u64(9), Id::from_u64(10))));
+    }
+
+    #[test]
+    fn stamps_change_with_the_links_only() {
+        let mut links = links(10);
+        let before = links.stamp();
+        assert!(links.set_successors([contact(20)]));
+        let after = links.stamp();
+        assert_ne!(before, after);
+        assert!(!links.set_successors([contact(20)]));
+        assert_eq!(links.stamp(), after);
+    }
+}

@@ -1,0 +1,342 @@
+//! Lookups: a passive query that says whom to ask next, and the table of those under way.
+//!
+//! Lookups are iterative: the asker contacts each hop itself, so a dead hop costs one time-out and a
+//! detour, and the path can be shown with its round trips (`docs/protocol.md`, "Owning").
+
+use std::time::Duration;
+
+use crate::id::{Id, between};
+use crate::message::client::{Detour, DetourReason, LookupFailure, LookupReport, PathStep};
+use crate::message::ring::{MAX_FAILED, RouteAnswer, RouteQuery, Routing};
+use crate::peer::Contact;
+use crate::time::{Instant, micros};
+
+/// Longest path and longest list of detours that a report carries; the counts go on.
+const MAX_REPORTED: usize = 4096;
+/// How often one node may be found busy before it counts as failed. 8 by default (guess).
+const MAX_BUSY: u8 = 8;
+
+/// One lookup, driven by whoever asked: it never sends anything itself.
+#[derive(Clone, Debug)]
+pub struct LookupQuery {
+    key: Id,
+    routing: Routing,
+    depth: u16,
+    want_list: bool,
+    asker: Contact,
+    started: Instant,
+    max_hops: u32,
+    /// Live nodes on the way before the key, the asker first (unless it is no member).
+    trail: Vec<Contact>,
+    /// Whether the first node of the trail is the asker itself.
+    asker_is_member: bool,
+    /// The nearest node past the key that was sent on to its predecessor.
+    past: Option<Id>,
+    failed: Vec<Id>,
+    path: Vec<PathStep>,
+    detours: Vec<Detour>,
+    hops: u32,
+    timeouts: u64,
+    busy: u8,
+    asking: Option<Contact>,
+}
+
+/// What a lookup wants next.
+#[derive(Clone, PartialEq, Debug)]
+pub enum LookupStep {
+    /// Ask this node this question. The asker itself is answered from its own state.
+    Ask(Contact, RouteQuery),
+    /// Ask the same again in a little while: the node is busy.
+    Pause,
+    /// It is over.
+    End(Result<Owner, LookupFailure>),
+}
+
+/// Who said "mine".
+#[derive(Clone, PartialEq, Debug)]
+pub struct Owner {
+    /// The owner.
+    pub contact: Contact,
+    /// Its predecessor: with it, the arc it owns.
+    pub predecessor: Option<Contact>,
+    /// Its successor list, if that was asked for.
+    pub successors: Vec<Contact>,
+}
+
+/// How a question went.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Timing {
+    /// Time to open a connection, in microseconds; 0 if there was one.
+    pub connect_us: u64,
+    /// Time from question to answer without the connecting, in microseconds.
+    pub rtt_us: u64,
+}
+
+/// What a lookup looks for, and how.
+#[derive(Clone, PartialEq, Debug)]
+pub struct LookupTarget {
+    /// The point.
+    pub key: Id,
+    /// How to choose the next node.
+    pub routing: Routing,
+    /// With how many entries.
+    pub depth: u16,
+    /// Whether the owner should send its successor list.
+    pub want_list: bool,
+}
+
+impl LookupQuery {
+    /// A lookup by a member: its first step asks `asker` itself.
+    pub fn by_member(
+        target: LookupTarget,
+        asker: Contact,
+        max_hops: u32,
+        now: Instant,
+    ) -> LookupQuery {
+        let trail = vec![asker.clone()];
+        LookupQuery::new(target, asker, trail, true, max_hops, now)
+    }
+
+    /// A lookup by somebody outside the ring, or in another part of it: its first step asks `via`.
+    pub fn through(
+        target: LookupTarget,
+        asker: Contact,
+        via: Contact,
+        max_hops: u32,
+        now: Instant,
+    ) -> LookupQuery {
+        LookupQuery::new(target, asker, vec![via], false, max_hops, now)
+    }
+
+    fn new(
+        target: LookupTarget,
+        asker: Contact,
+        trail: Vec<Contact>,
+        asker_is_member: bool,
+        max_hops: u32,
+        now: Instant,
+    ) -> LookupQuery {
+        LookupQuery {
+            key: target.key,
+            routing: target.routing,
+            depth: target.depth.max(1),
+            want_list: target.want_list,
+            asker,
+            started: now,
+            max_hops,
+            trail,
+            asker_is_member,
+            past: None,
+            failed: Vec::new(),
+            path: Vec::new(),
+            detours: Vec::new(),
+            hops: 0,
+            timeouts: 0,
+            busy: 0,
+            asking: None,
+        }
+    }
+
+    /// The first step.
+    pub fn start(&mut self) -> LookupStep {
+        self.ask_last_live()
+    }
+
+    /// Asks the same node again after a [`LookupStep::Pause`].
+    pub fn retry(&mut self) -> LookupStep {
+        match self.asking.clone() {
+            Some(contact) => self.ask(contact),
+            None => self.ask_last_live(),
+        }
+    }
+
+    /// An answer of the node that was asked.
+    pub fn on_answer(&mut self, answer: RouteAnswer, timing: Timing) -> LookupStep {
+        let Some(answerer) = self.asking.take() else { return LookupStep::Pause };
+        self.note_contact(&answerer, timing);
+        match answer {
+            RouteAnswer::Mine { predecessor, successors } => {
+                LookupStep::End(Ok(Owner { contact: answerer, predecessor, successors }))
+            }
+            RouteAnswer::Next { next } => self.on_next(answerer, next),
+            RouteAnswer::NotMine { predecessor } => self.on_not_mine(answerer, predecessor),
+        }
+    }
+
+    /// The node that was asked is busy.
+    pub fn on_busy(&mut self) -> LookupStep {
+        self.busy = self.busy.saturating_add(1);
+        if self.asking.as_ref().is_some_and(|asked| self.is_asker(asked)) {
+            // Nobody else can answer for the asker; the time limit of the lookup ends this.
+            return LookupStep::Pause;
+        }
+        if self.busy > MAX_BUSY { self.on_failure(DetourReason::Busy) } else { LookupStep::Pause }
+    }
+
+    /// The node that was asked gave no usable answer: back to the last live node before it.
+    pub fn on_failure(&mut self, reason: DetourReason) -> LookupStep {
+        let Some(contact) = self.asking.take() else { return self.ask_last_live() };
+        self.timeouts = self.timeouts.saturating_add(1);
+        if self.detours.len() < MAX_REPORTED {
+            self.detours.push(Detour { contact: contact.clone(), reason });
+        }
+        self.avoid(contact.id);
+        // It may stand on the trail and on the path, if it died after it had answered.
+        let asker = self.asker_is_member.then_some(self.asker.id);
+        self.trail.retain(|live| live.id != contact.id || Some(live.id) == asker);
+        self.past = None;
+        self.ask_last_live()
+    }
+
+    /// What came of it, for the asker and its clients.
+    pub fn report(&self, outcome: Result<&Owner, LookupFailure>, now: Instant) -> LookupReport {
+        LookupReport {
+            id: self.key,
+            routing: self.routing,
+            depth: self.depth,
+            asker: self.asker.clone(),
+            owner: outcome.ok().map(|owner| owner.contact.clone()),
+            path: self.path.clone(),
+            detours: self.detours.clone(),
+            elapsed_us: micros(now.since(self.started)),
+            failure: outcome.err(),
+        }
+    }
+
+    /// The last live node known to lie before the key.
+    pub fn last_live(&self) -> Option<&Contact> {
+        self.trail.last()
+    }
+
+    /// The point looked for.
+    pub fn key(&self) -> Id {
+        self.key
+    }
+
+    /// How the lookup is routed, and with how many entries.
+    pub fn routing(&self) -> (Routing, u16) {
+        (self.routing, self.depth)
+    }
+
+    /// Node-to-node steps so far; 0 if the asker owns the key.
+    pub fn hops(&self) -> u32 {
+        self.hops
+    }
+
+    /// Contacts that failed so far: never part of the hops.
+    pub fn timeouts(&self) -> u64 {
+        self.timeouts
+    }
+
+    /// How long the lookup has run.
+    pub fn age(&self, now: Instant) -> Duration {
+        now.since(self.started)
+    }
+
+    /// Whether the question being asked needs time: the node asked has to run upkeep first.
+    pub fn needs_patience(&self) -> bool {
+        !self.failed.is_empty()
+    }
+
+    fn on_next(&mut self, answerer: Contact, next: Contact) -> LookupStep {
+        let may_own = next.id == self.key || between(answerer.id, self.key, next.id);
+        let closer = if may_own {
+            self.past.is_none_or(|past| self.key.distance_to(next.id) < self.key.distance_to(past))
+        } else {
+            next.id.distance_to(self.key) < answerer.id.distance_to(self.key)
+        };
+        let answerer_is_before = self.trail.last().is_some_and(|last| last.id == answerer.id);
+        if !closer || !(may_own || answerer_is_before || self.is_before(&answerer)) {
+            return self.refuse(answerer);
+        }
+        if !answerer_is_before && self.is_before(&answerer) {
+            self.trail.push(answerer);
+        }
+        self.go(next)
+    }
+
+    fn on_not_mine(&mut self, answerer: Contact, predecessor: Contact) -> LookupStep {
+        // Past the key, the anticlockwise distance must shrink.
+        let from_key = |id: Id| self.key.distance_to(id);
+        if from_key(predecessor.id) >= from_key(answerer.id) || self.is_asker(&answerer) {
+            return self.refuse(answerer);
+        }
+        self.past = Some(answerer.id);
+        self.go(predecessor)
+    }
+
+    /// Whether a node lies before the key, farther on than the trail so far.
+    fn is_before(&self, contact: &Contact) -> bool {
+        self.trail
+            .last()
+            .is_some_and(|last| contact.id != self.key && between(last.id, contact.id, self.key))
+    }
+
+    fn refuse(&mut self, answerer: Contact) -> LookupStep {
+        self.asking = Some(answerer);
+        self.on_failure(DetourReason::NoProgress)
+    }
+
+    fn go(&mut self, next: Contact) -> LookupStep {
+        if self.hops >= self.max_hops {
+            return LookupStep::End(Err(LookupFailure::TooManyHops));
+        }
+        self.ask(next)
+    }
+
+    fn ask_last_live(&mut self) -> LookupStep {
+        if self.timeouts > u64::from(self.max_hops) {
+            return LookupStep::End(Err(LookupFailure::Exhausted));
+        }
+        match self.trail.last().cloned() {
+            Some(contact) => self.ask(contact),
+            None => LookupStep::End(Err(LookupFailure::Exhausted)),
+        }
+    }
+
+    fn ask(&mut self, contact: Contact) -> LookupStep {
+        let after = match self.trail.last() {
+            Some(last) if self.trail.len() > 1 || self.asker_is_member => last.id,
+            // Asked from outside, the first node judges by itself.
+            _ => contact.id,
+        };
+        self.asking = Some(contact.clone());
+        let query = RouteQuery {
+            key: self.key,
+            after,
+            routing: self.routing,
+            depth: self.depth,
+            failed: self.failed.clone(),
+            want_list: self.want_list,
+        };
+        LookupStep::Ask(contact, query)
+    }
+
+    fn note_contact(&mut self, contact: &Contact, timing: Timing) {
+        self.busy = 0;
+        let asked_again = self.path.last().is_some_and(|step| step.contact.id == contact.id)
+            || self.trail.iter().any(|live| live.id == contact.id);
+        if self.is_asker(contact) || (asked_again && !self.path.is_empty()) {
+            return;
+        }
+        self.hops = self.hops.saturating_add(1);
+        if self.path.len() < MAX_REPORTED {
+            let Timing { connect_us, rtt_us } = timing;
+            self.path.push(PathStep { contact: contact.clone(), connect_us, rtt_us });
+        }
+    }
+
+    fn avoid(&mut self, id: Id) {
+        if self.failed.contains(&id) {
+            return;
+        }
+        if self.failed.len() == MAX_FAILED {
+            self.failed.remove(0);
+        }
+        self.failed.push(id);
+    }
+
+    fn is_asker(&self, contact: &Contact) -> bool {
+        self.asker_is_member && contact.id == self.asker.id
+    }
+}

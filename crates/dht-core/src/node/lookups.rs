@@ -1,0 +1,253 @@
+//! Lookups under way: each step asks a node, or answers from our own state.
+
+use std::collections::BTreeMap;
+
+use super::Node;
+use super::serve::RouteOutcome;
+use crate::event::{Failure, Notice, OpId, Purpose, RpcId};
+use crate::id::Id;
+use crate::lookup::{LookupQuery, LookupStep, LookupTarget, Owner, Timing};
+use crate::message::client::{DetourReason, LookupFailure};
+use crate::message::ring::{Request, Response, RouteQuery, Routing};
+use crate::outbox::CallOwner;
+use crate::peer::Contact;
+use crate::ring::Standing;
+use crate::timer::Timer;
+
+/// How long a lookup lets a busy node be, as a share of the shortest time-out: 1/4 (guess).
+const PAUSES_PER_TIMEOUT: u32 = 4;
+
+/// The table of lookups.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lookups {
+    running: BTreeMap<u64, Lookup>,
+}
+
+#[derive(Clone, Debug)]
+struct Lookup {
+    query: LookupQuery,
+    reason: Reason,
+    rpc: Option<RpcId>,
+}
+
+/// Who wants to know.
+#[derive(Clone, Debug)]
+pub(super) enum Reason {
+    /// The driver.
+    Driver { op: OpId, purpose: Purpose },
+    /// A join, through this member.
+    Join { via: Contact },
+    /// Our own id + 1, looked up in another part of the ring.
+    Unify,
+    /// Whether a remembered peer that answers is found here.
+    MergeCheck { contact: Contact },
+    /// A register operation.
+    Quorum { number: u64 },
+}
+
+impl Node {
+    /// [`crate::Command::Lookup`].
+    pub(super) fn look_up_for_driver(
+        &mut self,
+        op: OpId,
+        key: Id,
+        routing: Option<Routing>,
+        depth: Option<u16>,
+        purpose: Purpose,
+    ) {
+        let config = &self.out.config;
+        let target = LookupTarget {
+            key,
+            routing: routing.unwrap_or(config.routing),
+            depth: depth.unwrap_or(config.depth),
+            want_list: purpose == Purpose::Upkeep,
+        };
+        self.look_up(target, Reason::Driver { op, purpose });
+    }
+
+    /// A lookup by this member.
+    pub(super) fn look_up(&mut self, target: LookupTarget, reason: Reason) {
+        let (me, max_hops) = (self.ring.links().me().clone(), self.out.config.max_hops);
+        let query = LookupQuery::by_member(target, me, max_hops, self.out.now);
+        self.run_lookup(query, reason);
+    }
+
+    /// A lookup in the part of the ring that `via` belongs to.
+    pub(super) fn look_up_through(&mut self, key: Id, via: Contact, reason: Reason) {
+        let config = &self.out.config;
+        let target = LookupTarget {
+            key,
+            routing: Routing::Successors,
+            depth: config.depth,
+            want_list: false,
+        };
+        let me = self.ring.links().me().clone();
+        let query = LookupQuery::through(target, me, via, config.max_hops, self.out.now);
+        self.run_lookup(query, reason);
+    }
+
+    /// The answer to a question of a lookup, or its failure.
+    pub(super) fn on_lookup_answer(
+        &mut self,
+        number: u64,
+        rpc: RpcId,
+        outcome: Result<Response, Failure>,
+        timing: Timing,
+    ) {
+        let Some(lookup) = self.lookups.running.get_mut(&number) else { return };
+        if lookup.rpc != Some(rpc) {
+            return;
+        }
+        lookup.rpc = None;
+        let query = &mut lookup.query;
+        let step = match outcome {
+            Ok(Response::Route(answer)) => query.on_answer(answer, timing),
+            Ok(Response::Busy) => query.on_busy(),
+            Ok(Response::NotMember) => query.on_failure(DetourReason::NotMember),
+            Ok(_) => query.on_failure(DetourReason::NoProgress),
+            Err(Failure::TimedOut) => query.on_failure(DetourReason::TimedOut),
+            Err(_) => query.on_failure(DetourReason::Unreachable),
+        };
+        self.follow(number, step);
+    }
+
+    /// A paused lookup goes on.
+    pub(super) fn retry_lookup(&mut self, number: u64) {
+        if let Some(lookup) = self.lookups.running.get_mut(&number) {
+            let step = lookup.query.retry();
+            self.follow(number, step);
+        }
+    }
+
+    /// A lookup took too long.
+    pub(super) fn on_lookup_deadline(&mut self, number: u64) {
+        self.end_lookup(number, Err(LookupFailure::TimedOut));
+    }
+
+    fn run_lookup(&mut self, mut query: LookupQuery, reason: Reason) {
+        let number = self.out.draw_number();
+        let full = self.lookups.running.len() >= self.out.config.max_operations;
+        let step = query.start();
+        self.lookups.running.insert(number, Lookup { query, reason, rpc: None });
+        if full {
+            self.end_lookup(number, Err(LookupFailure::TimedOut));
+            return;
+        }
+        let patience = self.out.config.lookup_timeout;
+        self.out.set_timer(Timer::LookupDeadline(number), patience);
+        self.follow(number, step);
+    }
+
+    /// Does what a lookup wants next, until it has to wait for somebody else.
+    fn follow(&mut self, number: u64, mut step: LookupStep) {
+        loop {
+            match step {
+                LookupStep::End(outcome) => return self.end_lookup(number, outcome),
+                LookupStep::Pause => {
+                    let pause = self.out.config.min_timeout / PAUSES_PER_TIMEOUT;
+                    return self.out.set_timer(Timer::LookupRetry(number), pause);
+                }
+                LookupStep::Ask(contact, query) if contact.id == self.id() => {
+                    match self.ask_myself(number, contact, query) {
+                        Some(next) => step = next,
+                        None => return,
+                    }
+                }
+                LookupStep::Ask(contact, query) => return self.ask(number, contact, query),
+            }
+        }
+    }
+
+    fn ask(&mut self, number: u64, contact: Contact, query: RouteQuery) {
+        let Some(lookup) = self.lookups.running.get_mut(&number) else { return };
+        let owner = CallOwner::Lookup(number);
+        let request = Request::Route(query);
+        let rpc = if lookup.query.needs_patience() {
+            let patience = self.out.config.wait_for_verdict();
+            self.out.call_patiently(owner, &contact, request, patience)
+        } else {
+            self.out.call(owner, &contact, request)
+        };
+        lookup.rpc = Some(rpc);
+    }
+
+    /// One step answered from our own state; `None`: the lookup is over or elsewhere.
+    fn ask_myself(
+        &mut self,
+        number: u64,
+        myself: Contact,
+        query: RouteQuery,
+    ) -> Option<LookupStep> {
+        let lookup = self.lookups.running.get_mut(&number)?;
+        if let Reason::Join { via } = &lookup.reason {
+            // The ring still knows an earlier life of us, or another process with our key.
+            let before = lookup.query.last_live().unwrap_or(via).clone();
+            self.drop_lookup(number);
+            self.on_own_place_found(myself, before);
+            return None;
+        }
+        if !matches!(self.ring.standing(), Standing::Member | Standing::Leaving) {
+            return Some(LookupStep::End(Err(LookupFailure::NotMember)));
+        }
+        let step = match self.route(&query) {
+            RouteOutcome::Answer(answer) => {
+                let lookup = self.lookups.running.get_mut(&number)?;
+                lookup.query.on_answer(answer, Timing::default())
+            }
+            RouteOutcome::NotMember => LookupStep::End(Err(LookupFailure::NotMember)),
+            RouteOutcome::Wait(suspect) => {
+                self.verify_for_route(suspect);
+                LookupStep::Pause
+            }
+        };
+        Some(step)
+    }
+
+    fn drop_lookup(&mut self, number: u64) -> Option<Lookup> {
+        let lookup = self.lookups.running.remove(&number)?;
+        self.out.timers.stop(Timer::LookupDeadline(number));
+        self.out.timers.stop(Timer::LookupRetry(number));
+        if let Some(rpc) = lookup.rpc {
+            self.out.cancel_call(rpc);
+        }
+        Some(lookup)
+    }
+
+    fn end_lookup(&mut self, number: u64, outcome: Result<Owner, LookupFailure>) {
+        let Some(Lookup { query, reason, .. }) = self.drop_lookup(number) else { return };
+        match reason {
+            Reason::Driver { op, purpose } => self.tell_driver(op, purpose, &query, outcome),
+            Reason::Join { via } => self.on_join_lookup(via, outcome),
+            Reason::Unify => {
+                if let Ok(owner) = outcome {
+                    self.on_unify_lookup(owner.contact);
+                }
+            }
+            Reason::MergeCheck { contact } => {
+                if let Ok(owner) = outcome {
+                    self.on_merge_check(contact, owner.contact);
+                }
+            }
+            Reason::Quorum { number } => self.on_quorum_lookup(number, &query, outcome),
+        }
+    }
+
+    fn tell_driver(
+        &mut self,
+        op: OpId,
+        purpose: Purpose,
+        query: &LookupQuery,
+        outcome: Result<Owner, LookupFailure>,
+    ) {
+        if purpose == Purpose::Client {
+            let counts = self.counters.lookups.entry(query.routing()).or_default();
+            match &outcome {
+                Ok(_) => counts.found(query.hops(), query.timeouts()),
+                Err(_) => counts.failed(query.timeouts()),
+            }
+        }
+        let report = query.report(outcome.as_ref().map_err(|failure| *failure), self.out.now);
+        let successors = outcome.map(|owner| owner.successors).unwrap_or_default();
+        self.out.notice(Notice::Found { op, report, successors });
+    }
+}

@@ -1,0 +1,223 @@
+//! Requests of other members.
+
+use crate::event::ReplyId;
+use crate::id::{Id, between};
+use crate::message::Refusal;
+use crate::message::ring::{
+    MAX_CONTACTS, MAX_FAILED, Request, Response, RouteAnswer, RouteQuery, Routing,
+};
+use crate::outbox::CallOwner;
+use crate::peer::Contact;
+use crate::ring::Standing;
+use crate::route::{NextHop, next_hop};
+use crate::time::Instant;
+use crate::timer::Timer;
+
+use super::Node;
+
+/// A routing question that waits for a verdict or for a neighbour.
+#[derive(Clone, Debug)]
+pub(super) struct WaitingRoute {
+    query: RouteQuery,
+    until: Instant,
+}
+
+/// What our own state says to a routing question.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum RouteOutcome {
+    /// This.
+    Answer(RouteAnswer),
+    /// We have no place.
+    NotMember,
+    /// Only once upkeep has run; this one should be verified meanwhile.
+    Wait(Option<Contact>),
+}
+
+impl Node {
+    /// A member asks.
+    pub(super) fn on_request(&mut self, reply: ReplyId, from: Contact, request: Request) {
+        if self.ring.standing() == Standing::Gone {
+            self.out.reply(reply, Response::NotMember);
+            return;
+        }
+        if from.key() != self.ring.links().me().key() {
+            self.note_heard(&from);
+        }
+        let out = &mut self.out;
+        match request {
+            Request::Ping => {
+                let response = match self.ring.standing() {
+                    Standing::Outside => Response::NotMember,
+                    _ => Response::Done,
+                };
+                out.reply(reply, response);
+            }
+            Request::Route(query) => self.on_route(reply, query),
+            Request::Join => self.ring.on_join(out, reply, from),
+            Request::Neighbors { stamp } => self.ring.on_neighbors(out, reply, from, stamp),
+            Request::Notify { predecessors } => {
+                out.reply(reply, Response::Done);
+                self.ring.on_notify(out, from, bounded(predecessors));
+            }
+            Request::Push(mut pushed) => {
+                out.reply(reply, Response::Done);
+                pushed.successors = bounded(pushed.successors);
+                self.ring.on_push(out, from, pushed);
+            }
+            Request::Candidate { contact } => {
+                out.reply(reply, Response::Done);
+                self.ring.on_candidate(out, contact);
+            }
+            Request::ProbeFor { target } => {
+                out.call(CallOwner::ProbeFor(reply), &target, Request::Ping);
+            }
+            Request::Leave { successors, predecessor, for_good } => {
+                out.reply(reply, Response::Done);
+                self.ring.on_leave(out, from, bounded(successors), predecessor, for_good);
+            }
+            Request::Unify { via, ttl } => {
+                out.reply(reply, Response::Done);
+                self.unify(via, ttl);
+            }
+            request => self.on_data_request(reply, from, request),
+        }
+    }
+
+    /// What our own state says to a routing question (`docs/protocol.md`, "Owning").
+    pub(super) fn route(&self, query: &RouteQuery) -> RouteOutcome {
+        if !matches!(self.ring.standing(), Standing::Member | Standing::Leaving) {
+            return RouteOutcome::NotMember;
+        }
+        let (me, key, links) = (self.id(), query.key, self.ring.links());
+        if self.ring.owned().is_some_and(|owned| owned.contains(key)) {
+            let predecessor = links.predecessor().cloned();
+            let successors = if query.want_list { links.successors().to_vec() } else { Vec::new() };
+            return RouteOutcome::Answer(RouteAnswer::Mine { predecessor, successors });
+        }
+        let is_past = query.after != me && (key == me || between(query.after, key, me));
+        if is_past {
+            return self.route_back(query);
+        }
+        let failed = |id: Id| query.failed.contains(&id);
+        let entry = |at: usize| links.successors().get(at).map(|entry| entry.id);
+        let depth = usize::from(query.depth);
+        let suspect = |id: Id| {
+            failed(id)
+                || links
+                    .successors()
+                    .iter()
+                    .any(|entry| entry.id == id && self.liveness.is_suspect(&entry.key()))
+        };
+        let hop = match next_hop(me, entry, key, depth, suspect) {
+            NextHop::Entry(at) => NextHop::Entry(at),
+            // Suspicion moves a node back in the order; it does not make it unreachable.
+            NextHop::HeadSilent | NextHop::Nobody => next_hop(me, entry, key, depth, failed),
+        };
+        match hop {
+            NextHop::Entry(at) => {
+                RouteOutcome::Answer(RouteAnswer::Next { next: links.successors()[at].clone() })
+            }
+            NextHop::HeadSilent | NextHop::Nobody => RouteOutcome::Wait(links.head().cloned()),
+        }
+    }
+
+    /// We lie past the key and do not own it.
+    fn route_back(&self, query: &RouteQuery) -> RouteOutcome {
+        match self.ring.links().predecessor() {
+            Some(held) if !query.failed.contains(&held.id) && !self.liveness.is_dead(held) => {
+                RouteOutcome::Answer(RouteAnswer::NotMine { predecessor: held.clone() })
+            }
+            // Whoever will be our predecessor has to notify us first.
+            held => RouteOutcome::Wait(held.cloned()),
+        }
+    }
+
+    /// One whom a lookup found silent: upkeep finds out now.
+    pub(super) fn verify_for_route(&mut self, suspect: Option<Contact>) {
+        if let Some(contact) = suspect {
+            let verdict = self.liveness.verify(&mut self.out, &contact);
+            self.on_verdict(verdict);
+        }
+        self.ring.stabilize_soon(&mut self.out);
+    }
+
+    /// A verdict "alive": lookups that wait may use the node again.
+    pub(super) fn clear_failed(&mut self, id: Id) {
+        for waiting in self.waiting_routes.values_mut() {
+            waiting.query.failed.retain(|failed| *failed != id);
+        }
+    }
+
+    /// Looks again at what waits; most often nothing does.
+    pub(super) fn answer_waiting_routes(&mut self) {
+        if self.waiting_routes.is_empty() {
+            return;
+        }
+        let waiting: Vec<ReplyId> = self.waiting_routes.keys().copied().collect();
+        for reply in waiting {
+            let Some(held) = self.waiting_routes.get(&reply) else { continue };
+            let response = match self.route(&held.query) {
+                RouteOutcome::Answer(answer) => Response::Route(answer),
+                RouteOutcome::NotMember => Response::NotMember,
+                RouteOutcome::Wait(_) => continue,
+            };
+            self.waiting_routes.remove(&reply);
+            self.out.reply(reply, response);
+        }
+    }
+
+    /// Those that waited too long are answered "busy".
+    pub(super) fn give_up_waiting_routes(&mut self) {
+        let now = self.out.now;
+        let over: Vec<ReplyId> = self
+            .waiting_routes
+            .iter()
+            .filter(|(_, held)| held.until <= now)
+            .map(|(reply, _)| *reply)
+            .collect();
+        for reply in over {
+            self.waiting_routes.remove(&reply);
+            self.out.reply(reply, Response::Busy);
+        }
+        if let Some(next) = self.waiting_routes.values().map(|held| held.until).min() {
+            self.out.timers.set(Timer::WaitingRoutes, next);
+        }
+    }
+
+    fn on_route(&mut self, reply: ReplyId, query: RouteQuery) {
+        if query.failed.len() > MAX_FAILED || query.routing != Routing::Successors {
+            let refusal = if query.failed.len() > MAX_FAILED {
+                Refusal::Malformed
+            } else {
+                Refusal::Unsupported
+            };
+            self.out.reply(reply, Response::Refused(refusal));
+            return;
+        }
+        if !query.failed.is_empty() {
+            // The asker found somebody silent near here: upkeep runs at once.
+            self.ring.stabilize_soon(&mut self.out);
+        }
+        match self.route(&query) {
+            RouteOutcome::Answer(answer) => self.out.reply(reply, Response::Route(answer)),
+            RouteOutcome::NotMember => self.out.reply(reply, Response::NotMember),
+            RouteOutcome::Wait(suspect) => {
+                if self.waiting_routes.len() >= self.out.config.max_deferred {
+                    self.out.reply(reply, Response::Busy);
+                    return;
+                }
+                // Answered a little before the asker's patience ends.
+                let until = self.out.now.after(self.out.config.wait_for_verdict() * 3 / 4);
+                self.waiting_routes.insert(reply, WaitingRoute { query, until });
+                self.out.timers.set_by(Timer::WaitingRoutes, until);
+                self.verify_for_route(suspect);
+            }
+        }
+    }
+}
+
+/// A list from the wire, never longer than one message may hold.
+fn bounded(mut list: Vec<Contact>) -> Vec<Contact> {
+    list.truncate(MAX_CONTACTS);
+    list
+}

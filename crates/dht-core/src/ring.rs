@@ -1,0 +1,691 @@
+//! Ring membership: STABILIZE with its step 2, PUSH, RECTIFY, JOIN as served, LEAVE.
+//!
+//! The rules are the corrected ones (Zave, "Reasoning about identifier spaces: how to make Chord
+//! correct", TSE 2017; `docs/protocol.md`), not those of 2001. Steps are made atomic by deferral:
+//! from sending a query to applying its reply, the node's own pointers are in doubt, and questions
+//! about them wait. The wait is bounded by one time-out; then the node abandons its own query
+//! unapplied, since waiting without bound can close a circle of nodes that wait for each other.
+
+mod join;
+mod rectify;
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use crate::event::{ReplyId, RpcId};
+use crate::id::between;
+use crate::interval::Interval;
+use crate::links::Links;
+use crate::message::ring::{Neighbors, Request, Response};
+use crate::outbox::{CallOwner, Outbox};
+use crate::peer::Contact;
+use crate::stats::UpkeepCounts;
+use crate::time::Instant;
+use crate::timer::Timer;
+
+use rectify::Rectify;
+
+/// Shortest pause between two pushes, as a share of the period: 1/20 (guess: a change passes a
+/// list of 16 within one period even if every node is held back once).
+const PUSHES_PER_PERIOD: u32 = 20;
+
+/// The ring machine of one place.
+#[derive(Clone, Debug)]
+pub(crate) struct Ring {
+    links: Links,
+    standing: Standing,
+    operation: Option<Operation>,
+    deferred: VecDeque<Question>,
+    /// Joins that wait until the head is verified.
+    joins_waiting: Vec<(ReplyId, Contact)>,
+    /// The joiner let in while isolated: it may ask for neighbors before it has notified.
+    guest: Option<Contact>,
+    rectify: Option<Rectify>,
+    notified: VecDeque<(Contact, Vec<Contact>)>,
+    stabilize_again: bool,
+    candidate: Option<Contact>,
+    pushed: Option<(Contact, Neighbors)>,
+    push_wanted: bool,
+    last_push: Option<Instant>,
+    last_stabilize: Option<Instant>,
+    /// The head's last answer, for when it says "unchanged".
+    heard: Option<(Contact, Neighbors)>,
+    /// After a join: whom to tell once the head knows us.
+    introduce_to: Option<Contact>,
+    changes: VecDeque<Change>,
+    counts: UpkeepCounts,
+}
+
+/// Where a node stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Standing {
+    /// No place yet.
+    Outside,
+    /// Has a place. Without links it is alone: it owns everything.
+    Member,
+    /// Had a place, and all neighbours fell silent.
+    Isolated,
+    /// On its way out; still serves.
+    Leaving,
+    /// Out.
+    Gone,
+}
+
+/// What the ring machine wants of the others.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Change {
+    /// Successors, predecessor or predecessor list changed.
+    Links,
+    /// The node's claim to its place was heard by a neighbour.
+    Placed,
+    /// Make sure that this one lives.
+    Verify(Contact),
+    /// This one has no place any more: it said so.
+    Gone(Contact),
+    /// A neighbour was taken out: dead, or gone by LEAVE or a stop.
+    Removed {
+        /// Who.
+        contact: Contact,
+        /// Whether it left for good.
+        for_good: bool,
+    },
+    /// No neighbour is left.
+    Emptied,
+    /// Everybody who had to know that we go was told.
+    Unlinked,
+}
+
+/// A query of our own under way: our pointers are in doubt.
+#[derive(Clone, Debug)]
+enum Operation {
+    Stabilize { rpc: RpcId, head: Contact },
+    StepTwo { rpc: RpcId, candidate: Contact },
+    ServeJoin { rpc: RpcId, head: Contact, joiner: Contact, reply: ReplyId },
+}
+
+/// A question about our pointers that waits until they are certain.
+#[derive(Clone, Debug)]
+enum Question {
+    Neighbors { reply: ReplyId, from: Contact, stamp: Option<u64> },
+    Join { reply: ReplyId, joiner: Contact },
+}
+
+impl Ring {
+    pub(crate) fn new(links: Links) -> Ring {
+        Ring {
+            links,
+            standing: Standing::Outside,
+            operation: None,
+            deferred: VecDeque::new(),
+            joins_waiting: Vec::new(),
+            guest: None,
+            rectify: None,
+            notified: VecDeque::new(),
+            stabilize_again: false,
+            candidate: None,
+            pushed: None,
+            push_wanted: false,
+            last_push: None,
+            last_stabilize: None,
+            heard: None,
+            introduce_to: None,
+            changes: VecDeque::new(),
+            counts: UpkeepCounts::default(),
+        }
+    }
+
+    /// The first node of a ring: a member without neighbours.
+    pub(crate) fn found(&mut self) {
+        self.standing = Standing::Member;
+        self.changes.push_back(Change::Placed);
+    }
+
+    /// Back from an earlier life, without a neighbour that answered yet.
+    pub(crate) fn isolate(&mut self) {
+        if self.links.is_empty() {
+            self.standing = Standing::Isolated;
+        }
+    }
+
+    /// All neighbours left for good: alone again.
+    pub(crate) fn stand_alone(&mut self) {
+        if self.links.is_empty() && self.standing == Standing::Isolated {
+            self.standing = Standing::Member;
+        }
+    }
+
+    /// Let in by `member`, with its list (`docs/protocol.md`, JOIN): the list is taken over whole,
+    /// and the head is told at once.
+    pub(crate) fn joined(&mut self, out: &mut Outbox, member: Contact, answer: Neighbors) {
+        self.links.set_successors(answer.successors.into_iter().chain([member.clone()]));
+        self.links.set_predecessor(Some(member.clone()));
+        self.standing = Standing::Member;
+        self.introduce_to = Some(member);
+        self.changes.push_back(Change::Links);
+        self.stabilize(out);
+    }
+
+    /// STABILIZE: asks the head for its predecessor and list.
+    pub(crate) fn stabilize(&mut self, out: &mut Outbox) {
+        if !matches!(self.standing, Standing::Member | Standing::Leaving) {
+            return;
+        }
+        if self.operation.is_some() {
+            self.stabilize_again = true;
+            return;
+        }
+        self.stabilize_again = false;
+        self.counts.stabilizations = self.counts.stabilizations.saturating_add(1);
+        self.last_stabilize = Some(out.now);
+        if let Some(head) = self.links.head().cloned() {
+            let stamp = self.heard_of(&head).map(|heard| heard.stamp);
+            let rpc = out.call(CallOwner::Stabilize, &head, Request::Neighbors { stamp });
+            self.operation = Some(Operation::Stabilize { rpc, head });
+        } else if let Some(predecessor) = self.links.predecessor().cloned() {
+            // Empty list: adopt the predecessor if it answers.
+            self.step_two(out, predecessor);
+        }
+    }
+
+    /// STABILIZE because a lookup found somebody silent; at most one per push interval.
+    pub(crate) fn stabilize_soon(&mut self, out: &mut Outbox) {
+        let pause = push_pause(out);
+        if self.last_stabilize.is_none_or(|last| out.now.since(last) >= pause) {
+            self.stabilize(out);
+        }
+    }
+
+    /// An answer to a query of ours, or its failure (`None`).
+    pub(crate) fn on_answer(
+        &mut self,
+        out: &mut Outbox,
+        rpc: RpcId,
+        owner: &CallOwner,
+        from: &Contact,
+        response: Option<Response>,
+    ) {
+        match owner {
+            CallOwner::Stabilize | CallOwner::StepTwo | CallOwner::ServeJoin => {
+                self.on_operation_answer(out, rpc, response);
+            }
+            CallOwner::RectifyNotifier => self.on_notifier_answer(out, from, response),
+            CallOwner::RectifyPredecessor => self.on_predecessor_answer(out, from, response),
+            _ => {}
+        }
+        self.settle(out);
+    }
+
+    /// "Tell me your predecessor and list."
+    pub(crate) fn on_neighbors(
+        &mut self,
+        out: &mut Outbox,
+        reply: ReplyId,
+        from: Contact,
+        stamp: Option<u64>,
+    ) {
+        self.ask(out, Question::Neighbors { reply, from, stamp });
+    }
+
+    /// "Let me in after you."
+    pub(crate) fn on_join(&mut self, out: &mut Outbox, reply: ReplyId, joiner: Contact) {
+        self.ask(out, Question::Join { reply, joiner });
+    }
+
+    /// A head that changed its list says so; treated as a STABILIZE reply.
+    pub(crate) fn on_push(&mut self, out: &mut Outbox, from: Contact, pushed: Neighbors) {
+        let is_head = |ring: &Ring| ring.links.head().is_some_and(|head| head.id == from.id);
+        if !is_head(self) || self.standing != Standing::Member {
+            return;
+        }
+        match &self.operation {
+            Some(Operation::Stabilize { rpc, .. }) => {
+                // What it says now is newer than the answer on its way, which is discarded.
+                out.cancel_call(*rpc);
+                self.operation = None;
+            }
+            Some(_) => {
+                self.pushed = Some((from, pushed));
+                return;
+            }
+            None => {}
+        }
+        self.counts.pushes = self.counts.pushes.saturating_add(1);
+        self.apply_head_answer(out, from, pushed, true);
+        self.settle(out);
+    }
+
+    /// Somebody who may lie between us and our head. If it lies further on, it is passed on to the
+    /// one it may concern: that is how two rings are zipped into one.
+    pub(crate) fn on_candidate(&mut self, out: &mut Outbox, contact: Contact) {
+        if contact.key() == self.links.me().key() || self.standing != Standing::Member {
+            return;
+        }
+        if self.links.is_before_head(contact.id) {
+            self.candidate = Some(contact);
+            self.settle(out);
+        } else if let Some(next) = self.links.closest_preceding(contact.id).cloned() {
+            out.tell(&next, Request::Candidate { contact });
+        }
+    }
+
+    /// A neighbour goes.
+    pub(crate) fn on_leave(
+        &mut self,
+        out: &mut Outbox,
+        leaver: Contact,
+        successors: Vec<Contact>,
+        predecessor: Option<Contact>,
+        for_good: bool,
+    ) {
+        let is_leaver = |held: &Contact| held.id == leaver.id;
+        if self.links.head().is_some_and(is_leaver) {
+            self.abandon_query_to(out, &leaver);
+            let inherited = successors.into_iter().filter(|entry| !is_leaver(entry));
+            self.links.set_successors(inherited);
+            self.heard = None;
+            self.counts.repairs = self.counts.repairs.saturating_add(1);
+            self.links_changed();
+            self.stabilize_again = true;
+        }
+        if self.links.predecessor().is_some_and(is_leaver) {
+            self.links.set_predecessor(None);
+            self.links_changed();
+            self.requeue_rectify();
+            // Its predecessor will be ours, once it has answered a ping.
+            if let Some(next) = predecessor.filter(|next| !is_leaver(next)) {
+                self.queue_notifier(next, Vec::new());
+            }
+        }
+        self.changes.push_back(Change::Removed { contact: leaver, for_good });
+        self.check_emptied();
+        self.settle(out);
+    }
+
+    /// The failure detector's word. Only now may a head be dropped.
+    pub(crate) fn on_dead(&mut self, out: &mut Outbox, dead: &Contact) {
+        let is_dead =
+            |held: &Contact| held.id == dead.id && held.incarnation() <= dead.incarnation();
+        self.rectify_on_verdict(out, dead, true);
+        if self.links.head().is_some_and(is_dead) {
+            self.abandon_query_to(out, dead);
+            self.links.drop_head();
+            self.heard = None;
+            self.counts.repairs = self.counts.repairs.saturating_add(1);
+            self.changes.push_back(Change::Removed { contact: dead.clone(), for_good: false });
+            self.links_changed();
+            self.stabilize_again = true;
+        }
+        if self.links.successors().is_empty() && self.links.predecessor().is_some_and(is_dead) {
+            self.links.set_predecessor(None);
+            self.requeue_rectify();
+            self.changes.push_back(Change::Removed { contact: dead.clone(), for_good: false });
+            self.links_changed();
+        }
+        self.wake_joins();
+        self.check_emptied();
+        self.settle(out);
+    }
+
+    /// The failure detector found it alive after all.
+    pub(crate) fn on_alive(&mut self, out: &mut Outbox, alive: &Contact) {
+        self.rectify_on_verdict(out, alive, false);
+        self.wake_joins();
+        self.settle(out);
+    }
+
+    /// A question has waited as long as it may: our own query is abandoned unapplied.
+    pub(crate) fn on_deferred_timeout(&mut self, out: &mut Outbox) {
+        match self.operation.take() {
+            Some(Operation::ServeJoin { rpc, reply, .. }) => {
+                out.cancel_call(rpc);
+                self.busy(out, reply);
+            }
+            Some(Operation::Stabilize { rpc, .. } | Operation::StepTwo { rpc, .. }) => {
+                out.cancel_call(rpc);
+                // Again in a while, not at once: whoever waits for us may be whom we wait for.
+                let pause = out.jittered(push_pause(out));
+                out.timers.set_by(Timer::Stabilize, out.now.after(pause));
+            }
+            None => {}
+        }
+        self.settle(out);
+    }
+
+    /// The rate limit lets the next push out.
+    pub(crate) fn on_push_timer(&mut self, out: &mut Outbox) {
+        self.settle(out);
+    }
+
+    /// From now on no target for anything new; still answers.
+    pub(crate) fn begin_leaving(&mut self) {
+        self.standing = Standing::Leaving;
+    }
+
+    /// Tells both neighbours that we go. [`Change::Unlinked`] follows.
+    pub(crate) fn unlink(&mut self, out: &mut Outbox, for_good: bool) {
+        self.standing = Standing::Leaving;
+        let mut told: Vec<Contact> = Vec::new();
+        for neighbor in self.links.predecessor().into_iter().chain(self.links.head()) {
+            if !told.iter().any(|held| held.id == neighbor.id) {
+                told.push(neighbor.clone());
+            }
+        }
+        for neighbor in &told {
+            let request = Request::Leave {
+                successors: self.links.successors().to_vec(),
+                predecessor: self.links.predecessor().cloned(),
+                for_good,
+            };
+            out.call(CallOwner::Unlink, neighbor, request);
+        }
+        if told.is_empty() {
+            self.changes.push_back(Change::Unlinked);
+        }
+    }
+
+    /// Out for good: no more questions are answered.
+    pub(crate) fn leave_now(&mut self, out: &mut Outbox) {
+        self.standing = Standing::Gone;
+        self.operation = None;
+        for question in std::mem::take(&mut self.deferred) {
+            let (Question::Neighbors { reply, .. } | Question::Join { reply, .. }) = question;
+            out.reply(reply, Response::NotMember);
+        }
+        for (reply, _) in std::mem::take(&mut self.joins_waiting) {
+            out.reply(reply, Response::NotMember);
+        }
+    }
+
+    /// The next thing the others should know.
+    pub(crate) fn pop_change(&mut self) -> Option<Change> {
+        self.changes.pop_front()
+    }
+
+    pub(crate) fn links(&self) -> &Links {
+        &self.links
+    }
+
+    pub(crate) fn links_mut(&mut self) -> &mut Links {
+        &mut self.links
+    }
+
+    pub(crate) fn standing(&self) -> Standing {
+        self.standing
+    }
+
+    pub(crate) fn counts(&self) -> &UpkeepCounts {
+        &self.counts
+    }
+
+    pub(crate) fn counts_mut(&mut self) -> &mut UpkeepCounts {
+        &mut self.counts
+    }
+
+    /// Whether the node is alone: a member without any neighbour.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.standing == Standing::Member && self.links.is_empty()
+    }
+
+    /// What the node owns: `(predecessor, me]`, everything when alone, nothing while in doubt.
+    pub(crate) fn owned(&self) -> Option<Interval> {
+        match self.standing {
+            Standing::Member | Standing::Leaving => {
+                let alone = self.links.is_empty().then(|| Interval::full(self.links.me().id));
+                self.links.owned().or(alone)
+            }
+            Standing::Outside | Standing::Isolated | Standing::Gone => None,
+        }
+    }
+
+    fn on_operation_answer(&mut self, out: &mut Outbox, rpc: RpcId, response: Option<Response>) {
+        // A late reply to an abandoned query is discarded (S12).
+        match self.operation.take() {
+            Some(Operation::Stabilize { rpc: asked, head }) if asked == rpc => {
+                self.on_stabilize_answer(out, head, response);
+            }
+            Some(Operation::StepTwo { rpc: asked, candidate }) if asked == rpc => {
+                self.on_step_two_answer(out, candidate, response);
+            }
+            Some(Operation::ServeJoin { rpc: asked, head, joiner, reply }) if asked == rpc => {
+                self.on_head_pinged(out, head, joiner, reply, response);
+            }
+            other => self.operation = other,
+        }
+    }
+
+    fn on_stabilize_answer(&mut self, out: &mut Outbox, head: Contact, response: Option<Response>) {
+        match response {
+            Some(Response::Neighbors(answer)) => self.apply_head_answer(out, head, answer, false),
+            Some(Response::Unchanged) => {
+                if let Some(answer) = self.heard_of(&head).cloned() {
+                    self.apply_head_answer(out, head, answer, false);
+                }
+            }
+            Some(Response::NotMember) => self.changes.push_back(Change::Gone(head)),
+            Some(_) => {
+                let pause = out.jittered(push_pause(out));
+                out.timers.set_by(Timer::Stabilize, out.now.after(pause));
+            }
+            None => self.changes.push_back(Change::Verify(head)),
+        }
+    }
+
+    /// `succ := cut([h] ++ h.list)`, wholesale; then step 2 or a notify.
+    fn apply_head_answer(
+        &mut self,
+        out: &mut Outbox,
+        head: Contact,
+        answer: Neighbors,
+        pushed: bool,
+    ) {
+        self.take_list(&head, &answer);
+        let me = self.links.me().id;
+        let closer = answer.predecessor.clone().filter(|c| between(me, c.id, head.id));
+        let knows_us = answer.predecessor.as_ref().is_some_and(|held| held.id == me);
+        self.heard = Some((head.clone(), answer));
+        match closer {
+            Some(candidate) => self.step_two(out, candidate),
+            None if pushed && knows_us => {}
+            None => self.notify(out, &head),
+        }
+    }
+
+    /// STEP 2: asks one who may be a closer successor for its list before adopting it.
+    fn step_two(&mut self, out: &mut Outbox, candidate: Contact) {
+        let request = Request::Neighbors { stamp: None };
+        let rpc = out.call(CallOwner::StepTwo, &candidate, request);
+        self.operation = Some(Operation::StepTwo { rpc, candidate });
+    }
+
+    fn on_step_two_answer(
+        &mut self,
+        out: &mut Outbox,
+        candidate: Contact,
+        response: Option<Response>,
+    ) {
+        match response {
+            Some(Response::Neighbors(answer)) if self.links.is_before_head(candidate.id) => {
+                let displaced = self.links.head().cloned();
+                self.take_list(&candidate, &answer);
+                // One that was our head and is unknown to the new one lives in another part of the
+                // ring: it must not be forgotten.
+                let unknown =
+                    |held: &Contact| answer.successors.iter().all(|entry| entry.id != held.id);
+                if let Some(contact) = displaced.filter(unknown) {
+                    out.tell(&candidate, Request::Candidate { contact });
+                }
+                self.heard = Some((candidate.clone(), answer));
+                self.notify(out, &candidate);
+                // A STABILIZE that changed the head runs again at once.
+                self.stabilize_again = true;
+            }
+            Some(Response::NotMember) => {
+                self.changes.push_back(Change::Gone(candidate));
+                self.notify_head(out);
+            }
+            Some(_) => self.notify_head(out),
+            None => {
+                self.changes.push_back(Change::Verify(candidate));
+                self.notify_head(out);
+            }
+        }
+    }
+
+    fn take_list(&mut self, head: &Contact, answer: &Neighbors) {
+        let list = std::iter::once(head.clone()).chain(answer.successors.iter().cloned());
+        if self.links.set_successors(list) {
+            self.links_changed();
+        }
+    }
+
+    fn notify_head(&mut self, out: &mut Outbox) {
+        if let Some(head) = self.links.head().cloned() {
+            self.notify(out, &head);
+        }
+    }
+
+    fn notify(&mut self, out: &mut Outbox, head: &Contact) {
+        let predecessors = self.links.predecessors().to_vec();
+        out.tell(head, Request::Notify { predecessors });
+        if let Some(member) = self.introduce_to.take() {
+            // The head knows us now; the one before us may take us as its head.
+            let contact = self.links.me().clone();
+            out.tell(&member, Request::Candidate { contact });
+        }
+    }
+
+    /// Answers a question now, or holds it while our pointers are in doubt.
+    fn ask(&mut self, out: &mut Outbox, question: Question) {
+        let Some(operation) = &self.operation else {
+            self.answer(out, question);
+            self.settle(out);
+            return;
+        };
+        if self.deferred.len() >= out.config.max_deferred {
+            let (Question::Neighbors { reply, .. } | Question::Join { reply, .. }) = question;
+            self.busy(out, reply);
+            return;
+        }
+        let (Operation::Stabilize { head: asked, .. }
+        | Operation::StepTwo { candidate: asked, .. }
+        | Operation::ServeJoin { head: asked, .. }) = operation;
+        let bound = out.rtt.timeout(&asked.key(), &out.config);
+        self.deferred.push_back(question);
+        out.timers.set_by(Timer::Deferred, out.now.after(bound));
+    }
+
+    fn answer(&mut self, out: &mut Outbox, question: Question) {
+        match question {
+            Question::Neighbors { reply, from, stamp } => {
+                let guest = self.guest.as_ref().is_some_and(|guest| guest.id == from.id);
+                let serves = match self.standing {
+                    Standing::Member | Standing::Leaving => true,
+                    Standing::Isolated => guest,
+                    Standing::Outside | Standing::Gone => false,
+                };
+                let response = match serves {
+                    false => Response::NotMember,
+                    true if stamp == Some(self.links.stamp()) => Response::Unchanged,
+                    true => Response::Neighbors(self.neighbors()),
+                };
+                out.reply(reply, response);
+            }
+            Question::Join { reply, joiner } => self.serve_join(out, reply, joiner),
+        }
+    }
+
+    fn neighbors(&self) -> Neighbors {
+        Neighbors {
+            stamp: self.links.stamp(),
+            predecessor: self.links.predecessor().cloned(),
+            successors: self.links.successors().to_vec(),
+            leaving: self.standing == Standing::Leaving,
+        }
+    }
+
+    /// After every step: what waited for the end of an operation gets its turn.
+    fn settle(&mut self, out: &mut Outbox) {
+        while self.operation.is_none() {
+            if let Some(question) = self.deferred.pop_front() {
+                self.answer(out, question);
+            } else if let Some((from, pushed)) = self.pushed.take() {
+                if self.links.head().is_some_and(|head| head.id == from.id) {
+                    self.apply_head_answer(out, from, pushed, true);
+                }
+            } else if let Some(candidate) = self.candidate.take() {
+                if self.links.is_before_head(candidate.id) {
+                    self.step_two(out, candidate);
+                }
+            } else if self.stabilize_again {
+                self.stabilize_again = false;
+                self.stabilize(out);
+                if self.operation.is_none() {
+                    break;
+                }
+            } else {
+                break;
+            }
+        }
+        if self.operation.is_none() {
+            out.timers.stop(Timer::Deferred);
+            self.flush_push(out);
+        }
+        self.rectify_next(out);
+    }
+
+    fn flush_push(&mut self, out: &mut Outbox) {
+        if !self.push_wanted || self.standing != Standing::Member {
+            return;
+        }
+        let Some(predecessor) = self.links.predecessor().cloned() else { return };
+        let due = self.last_push.map(|last| last.after(push_pause(out)));
+        if let Some(due) = due.filter(|due| *due > out.now) {
+            out.timers.set_by(Timer::Push, due);
+            return;
+        }
+        self.push_wanted = false;
+        self.last_push = Some(out.now);
+        let pushed = self.neighbors();
+        out.tell(&predecessor, Request::Push(pushed));
+    }
+
+    fn links_changed(&mut self) {
+        self.push_wanted = true;
+        self.changes.push_back(Change::Links);
+    }
+
+    fn check_emptied(&mut self) {
+        if self.links.is_empty() && self.standing == Standing::Member {
+            self.changes.push_back(Change::Emptied);
+        }
+    }
+
+    /// Ends a query to one that is no neighbour any more.
+    fn abandon_query_to(&mut self, out: &mut Outbox, peer: &Contact) {
+        match self.operation.take() {
+            Some(Operation::Stabilize { rpc, head }) if head.id == peer.id => out.cancel_call(rpc),
+            Some(Operation::ServeJoin { rpc, head, joiner, reply }) if head.id == peer.id => {
+                out.cancel_call(rpc);
+                self.deferred.push_front(Question::Join { reply, joiner });
+            }
+            other => self.operation = other,
+        }
+    }
+
+    fn heard_of(&self, head: &Contact) -> Option<&Neighbors> {
+        self.heard
+            .as_ref()
+            .filter(|(from, _)| from.id == head.id && from.incarnation() == head.incarnation())
+            .map(|(_, answer)| answer)
+    }
+
+    fn busy(&mut self, out: &mut Outbox, reply: ReplyId) {
+        self.counts.busy = self.counts.busy.saturating_add(1);
+        out.reply(reply, Response::Busy);
+    }
+}
+
+/// Shortest pause between two pushes, and between two STABILIZE runs that lookups cause.
+fn push_pause(out: &Outbox) -> Duration {
+    out.config.stabilize_every / PUSHES_PER_PERIOD
+}
