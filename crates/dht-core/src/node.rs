@@ -3,6 +3,8 @@
 mod lookups;
 mod membership;
 mod serve;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;

@@ -277,6 +277,7 @@ impl Ring {
         predecessor: Option<Contact>,
         for_good: bool,
     ) {
+        let me = self.links.me().id;
         let is_leaver = |held: &Contact| held.id == leaver.id;
         if self.links.head().is_some_and(is_leaver) {
             self.abandon_query_to(out, &leaver);
@@ -292,7 +293,7 @@ impl Ring {
             self.links_changed();
             self.requeue_rectify();
             // Its predecessor will be ours, once it has answered a ping.
-            if let Some(next) = predecessor.filter(|next| !is_leaver(next)) {
+            if let Some(next) = predecessor.filter(|next| !is_leaver(next) && next.id != me) {
                 self.queue_notifier(next, Vec::new());
             }
         }
