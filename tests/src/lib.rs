@@ -1,1 +1,3 @@
-//! Support for the cluster tests.
+//! Support for the scenarios: the workspace's own files, and clusters of real processes.
+
+pub mod workspace;

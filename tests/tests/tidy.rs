@@ -1,0 +1,214 @@
+//! Habits that no compiler checks: sizes of files, forbidden words, links and commands in the
+//! documents (CONTRIBUTING.md).
+
+use std::path::{Path, PathBuf};
+
+use dht_tests::workspace::{files, read, root};
+
+/// Most lines of code in one file: above it, look for the seam (CONTRIBUTING.md, rule 5).
+const MAX_CODE_LINES: usize = 500;
+
+/// What a reader may rely on finding.
+const TREE: [&str; 21] = [
+    ".ci/run",
+    "ARCHITECTURE.md",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "Cargo.lock",
+    "Cargo.toml",
+    "LICENSE-APACHE",
+    "LICENSE-MIT",
+    "README.md",
+    "crates/dht-core/clippy.toml",
+    "crates/dht-core/src/lib.rs",
+    "crates/dht-net/src/lib.rs",
+    "crates/dht-node/src/lib.rs",
+    "crates/dht-node/src/main.rs",
+    "crates/dht-sim/src/lib.rs",
+    "crates/dht-store/src/lib.rs",
+    "deny.toml",
+    "docs/decisions",
+    "docs/operations.md",
+    "docs/protocol.md",
+    "examples",
+];
+
+fn sources() -> Vec<(PathBuf, String)> {
+    files(&[".rs"]).into_iter().map(|path| (path.clone(), read(path))).collect()
+}
+
+fn documents() -> Vec<(PathBuf, String)> {
+    files(&[".md"]).into_iter().map(|path| (path.clone(), read(path))).collect()
+}
+
+/// Collects every complaint before it fails: one run shows them all.
+fn expect_none(complaints: Vec<String>) {
+    assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+}
+
+/// Lines of a file that are code: no blank ones, no comments, and nothing from an inline test
+/// module on.
+fn code_lines(text: &str) -> usize {
+    let mut lines = text.lines().peekable();
+    let mut count = 0;
+    while let Some(line) = lines.next() {
+        let opens_tests = line == "#[cfg(test)]"
+            && lines.peek().is_some_and(|next| next.starts_with("mod ") && next.ends_with('{'));
+        if opens_tests {
+            break;
+        }
+        let line = line.trim();
+        count += usize::from(!line.is_empty() && !line.starts_with("//"));
+    }
+    count
+}
+
+#[test]
+fn no_file_is_too_long_to_hold_in_the_head() {
+    let too_long = sources().into_iter().filter_map(|(path, text)| {
+        let lines = code_lines(&text);
+        (lines > MAX_CODE_LINES).then(|| format!("{}: {lines} lines of code", path.display()))
+    });
+    expect_none(too_long.collect());
+}
+
+#[test]
+fn test_modules_do_not_count_as_code() {
+    let text = "//! Doc.\n\n#[cfg(test)]\nmod tests;\nfn a() {}\n#[cfg(test)]\nmod tests {\n}\n";
+    assert_eq!(code_lines(text), 3);
+}
+
+#[test]
+fn nothing_is_left_to_do_later() {
+    // Spelled so that this very file does not hold the words it looks for.
+    let words = [concat!("to", "do!("), concat!("unimpl", "emented!("), concat!("db", "g!(")];
+    expect_none(lines_with(&sources(), |line| words.iter().any(|word| line.contains(word))));
+}
+
+#[test]
+fn tests_wait_for_conditions_not_for_time() {
+    let calls = [concat!("thread::", "sleep("), concat!("time::", "sleep(")];
+    let mut tests = sources();
+    tests.retain(|(path, _)| path.components().any(|part| part.as_os_str() == "tests"));
+    expect_none(lines_with(&tests, |line| calls.iter().any(|call| line.contains(call))));
+}
+
+#[test]
+fn an_ignored_test_says_why() {
+    let bare = concat!("#[ign", "ore]");
+    expect_none(lines_with(&sources(), |line| line.trim() == bare));
+}
+
+#[test]
+fn nothing_names_one_machine_or_registry() {
+    let hosts = [concat!("crates", ".io"), concat!("pypi", ".org"), concat!("npmjs", ".org")];
+    let places = [concat!("/wo", "rk/"), concat!("/ho", "me/"), concat!("/ro", "ot/")];
+    let in_temp = |line: &str| {
+        let after = line.split(concat!("/t", "mp/")).nth(1);
+        after.is_some_and(|rest| rest.starts_with(|next: char| next.is_ascii_lowercase()))
+    };
+    let all: Vec<_> = files(&[".rs", ".md", ".toml", "run"])
+        .into_iter()
+        .map(|path| (path.clone(), read(path)))
+        .collect();
+    expect_none(lines_with(&all, |line| {
+        hosts.iter().chain(&places).any(|word| line.contains(word)) || in_temp(line)
+    }));
+}
+
+/// The lines that match, with file and number.
+fn lines_with(texts: &[(PathBuf, String)], matches: impl Fn(&str) -> bool) -> Vec<String> {
+    let mut found = Vec::new();
+    for (path, text) in texts {
+        let hits = text.lines().enumerate().filter(|(_, line)| matches(line));
+        found.extend(hits.map(|(at, line)| format!("{}:{}: {line}", path.display(), at + 1)));
+    }
+    found
+}
+
+#[test]
+fn every_crate_takes_the_shared_lints() {
+    let manifests = files(&["Cargo.toml"]).into_iter().filter(|path| {
+        let text = read(path);
+        text.contains("[package]") && !text.contains("\n[lints]\nworkspace = true")
+    });
+    expect_none(manifests.map(|path| format!("{}: no shared lints", path.display())).collect());
+}
+
+#[test]
+fn what_the_tree_promises_is_there() {
+    let missing = TREE.iter().filter(|path| !root().join(path).exists());
+    expect_none(missing.map(|path| format!("{path} is missing")).collect());
+}
+
+#[test]
+fn links_in_documents_lead_somewhere() {
+    let mut dead = Vec::new();
+    for (path, text) in documents() {
+        let folder = path.parent().unwrap_or(Path::new(""));
+        for target in link_targets(&text) {
+            let (file, anchor) = target.split_once('#').unwrap_or((target, ""));
+            if file.contains("://") || file.starts_with("mailto:") {
+                continue;
+            }
+            let to = if file.is_empty() { path.clone() } else { folder.join(file) };
+            if !root().join(&to).exists() {
+                dead.push(format!("{}: {target}: no such file", path.display()));
+            } else if !anchor.is_empty() && !headings(&read(&to)).iter().any(|h| h == anchor) {
+                dead.push(format!("{}: {target}: no such heading", path.display()));
+            }
+        }
+    }
+    expect_none(dead);
+}
+
+/// What the inline links of a Markdown text point to. Code, in blocks or in a line, holds none.
+fn link_targets(text: &str) -> Vec<&str> {
+    let mut targets = Vec::new();
+    for line in prose(text) {
+        // Every other piece between backticks is code.
+        for piece in line.split('`').step_by(2) {
+            let starts = piece.match_indices("](").map(|(at, _)| &piece[at + 2..]);
+            targets.extend(starts.filter_map(|rest| rest.split_once(')').map(|(to, _)| to)));
+        }
+    }
+    targets
+}
+
+/// The anchors of a Markdown text: its headings in lower case, with dashes for spaces and without
+/// signs.
+fn headings(text: &str) -> Vec<String> {
+    let slug = |heading: &str| -> String {
+        let kept = |c: &char| c.is_alphanumeric() || *c == ' ' || *c == '-' || *c == '_';
+        heading
+            .trim()
+            .to_lowercase()
+            .chars()
+            .filter(kept)
+            .map(|c| if c == ' ' { '-' } else { c })
+            .collect()
+    };
+    let lines = prose(text).into_iter().filter(|line| line.starts_with('#'));
+    lines.map(|line| slug(line.trim_start_matches('#'))).collect()
+}
+
+/// The lines outside code blocks.
+fn prose(text: &str) -> Vec<&str> {
+    let mut in_code = false;
+    let mut lines = Vec::new();
+    for line in text.lines() {
+        if line.trim_start().starts_with("```") {
+            in_code = !in_code;
+        } else if !in_code {
+            lines.push(line);
+        }
+    }
+    lines
+}
+
+#[test]
+fn links_and_headings_are_found() {
+    let text = "# A `b`, c!\n[x](y.md#z) `[n](o)` [p](q)\n```\n[r](s)\n```\n";
+    assert_eq!(link_targets(text), ["y.md#z", "q"]);
+    assert_eq!(headings(text), ["a-b-c"]);
+}
