@@ -84,11 +84,6 @@ pub enum Event {
         /// Whether the chunk is durable here now.
         stored: bool,
     },
-    /// The driver stored a chunk by itself (a put by a client or another member).
-    ChunkStored {
-        /// Which.
-        chunk: ChunkRef,
-    },
 }
 
 /// Why a request came to nothing.

@@ -23,8 +23,10 @@ pub mod message;
 pub mod node;
 mod outbox;
 pub mod peer;
+mod quorum;
 pub mod register;
 mod remembered;
+mod replication;
 mod ring;
 pub mod route;
 mod rtt;
@@ -33,6 +35,7 @@ pub mod stats;
 mod testing;
 pub mod time;
 mod timer;
+mod view;
 
 pub use config::{Config, RingParams};
 pub use event::{Command, Effect, Event, Notice};

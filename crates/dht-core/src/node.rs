@@ -1,5 +1,6 @@
 //! One place on the circle: wires the machines together.
 
+mod data;
 mod lookups;
 mod membership;
 mod serve;
@@ -19,7 +20,9 @@ use crate::message::client::NodeState;
 use crate::message::ring::Response;
 use crate::outbox::{Call, CallOwner, Outbox};
 use crate::peer::Contact;
+use crate::quorum::{Quorum, Task};
 use crate::remembered::Remembered;
+use crate::replication::Replication;
 use crate::ring::{Change, Ring, Standing};
 use crate::stats::Counters;
 use crate::time::Instant;
@@ -39,6 +42,8 @@ pub struct Node {
     remembered: Remembered,
     joining: Joining,
     lookups: Lookups,
+    quorum: Quorum,
+    replication: Replication,
     waiting_routes: BTreeMap<ReplyId, WaitingRoute>,
     counters: Counters,
     told_state: NodeState,
@@ -95,6 +100,8 @@ impl Node {
             remembered: Remembered::new(config.max_remembered),
             joining: Joining::default(),
             lookups: Lookups::default(),
+            quorum: Quorum::default(),
+            replication: Replication::default(),
             waiting_routes: BTreeMap::new(),
             counters: Counters::default(),
             told_state: NodeState::Joining,
@@ -112,13 +119,15 @@ impl Node {
             Event::Request { reply, from, request } => self.on_request(reply, from, request),
             Event::RequestDropped { reply } => {
                 self.waiting_routes.remove(&reply);
+                self.replication.drop_serving(reply);
             }
             Event::Response { rpc, response, connect_us } => {
                 self.on_response(rpc, response, connect_us);
             }
             Event::Failed { rpc, failure } => self.on_failed(rpc, failure),
             Event::Command(command) => self.on_command(command),
-            Event::Stored { .. } | Event::Fetched { .. } | Event::ChunkStored { .. } => {}
+            Event::Stored { store, outcome } => self.on_stored(store, outcome),
+            Event::Fetched { fetch, stored } => self.on_fetched(fetch, stored),
         }
         self.wire();
     }
@@ -170,7 +179,7 @@ impl Node {
             predecessors: links.predecessors().to_vec(),
             remembered: self.remembered.contacts(),
             owned: self.ring.owned(),
-            open: IntervalSet::new(),
+            open: self.replication.open_arcs(),
             counters: self.counters(),
         }
     }
@@ -195,9 +204,18 @@ impl Node {
         self.params = params;
     }
 
+    /// Whether all registers of a point's arc are held here.
+    pub fn is_open(&self, point: Id) -> bool {
+        self.replication.is_open(point)
+    }
+
     /// What was counted so far.
     pub fn counters(&self) -> Counters {
-        Counters { upkeep: self.ring.counts().clone(), ..self.counters.clone() }
+        Counters {
+            upkeep: self.ring.counts().clone(),
+            repair: self.replication.counts(),
+            ..self.counters.clone()
+        }
     }
 
     fn on_command(&mut self, command: Command) {
@@ -213,7 +231,10 @@ impl Node {
             Command::Lookup { op, key, routing, depth, purpose } => {
                 self.look_up_for_driver(op, key, routing, depth, purpose);
             }
-            Command::Read { .. } | Command::Write { .. } => {}
+            Command::Read { op, key } => self.operate(op, key, Task::Read),
+            Command::Write { op, key, operation, value } => {
+                self.operate(op, key, Task::Write { operation, value });
+            }
             Command::Stabilize => self.ring.stabilize(&mut self.out),
             Command::Leave => self.depart(true),
             Command::Stop => self.depart(false),
@@ -231,11 +252,10 @@ impl Node {
             Timer::Unlink => self.unlinked(),
             Timer::LookupDeadline(number) => self.on_lookup_deadline(number),
             Timer::LookupRetry(number) => self.retry_lookup(number),
-            Timer::Repair
-            | Timer::RepairSoon
-            | Timer::HandoffPoll
-            | Timer::QuorumDeadline(_)
-            | Timer::QuorumRetry(_) => {}
+            Timer::Repair | Timer::RepairSoon => self.on_repair_timer(timer),
+            Timer::HandoffPoll => self.poll_handoff(),
+            Timer::QuorumDeadline(number) => self.quorum.on_deadline(&mut self.out, number),
+            Timer::QuorumRetry(number) => self.retry_operation(number),
         }
     }
 
@@ -332,7 +352,9 @@ impl Node {
                 out.reply(reply, Response::Probed { answered });
             }
             CallOwner::MergeProbe => self.on_merge_probe(call.to, outcome.ok()),
-            CallOwner::Quorum(_) | CallOwner::Repair(_) | CallOwner::Handoff(_) => {}
+            CallOwner::Quorum(number) => self.on_quorum_answer(number, &call.to, outcome.ok()),
+            CallOwner::Repair(number) => self.on_repair_answer(number, outcome.ok()),
+            CallOwner::Handoff(number) => self.on_handoff_answer(number, outcome.ok()),
         }
     }
 
@@ -358,6 +380,7 @@ impl Node {
         }
         if links_changed {
             self.links_changed();
+            self.neighbors_changed();
         }
         self.answer_waiting_routes();
         let state = self.state();
@@ -399,23 +422,6 @@ impl Node {
             .filter(|entry| entry.key() != target.key() && entry.key() != links.me().key())
             .find(|entry| !self.liveness.is_suspect(&entry.key()) && !self.liveness.is_dead(entry))
             .cloned()
-    }
-
-    fn on_quorum_lookup(
-        &mut self,
-        _number: u64,
-        _query: &crate::lookup::LookupQuery,
-        _outcome: Result<crate::lookup::Owner, crate::message::client::LookupFailure>,
-    ) {
-    }
-
-    fn on_data_request(
-        &mut self,
-        reply: ReplyId,
-        _from: Contact,
-        _request: crate::message::ring::Request,
-    ) {
-        self.out.reply(reply, Response::Unknown);
     }
 
     /// The node's own point.

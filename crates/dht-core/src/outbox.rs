@@ -5,12 +5,11 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use rand::{Rng, RngExt, SeedableRng};
+use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use crate::config::Config;
-use crate::event::{Effect, FetchId, Notice, OpId, ReplyId, RpcId, StoreCommand, StoreId};
-use crate::id::Id;
+use crate::event::{Effect, FetchId, Notice, ReplyId, RpcId, StoreCommand, StoreId};
 use crate::manifest::ChunkRef;
 use crate::message::ring::{Request, Response};
 use crate::peer::{Contact, PeerKey};
@@ -66,8 +65,6 @@ pub(crate) enum StoreOwner {
     Quorum(u64),
     /// A comparison of copies.
     Repair(u64),
-    /// A leaver counts what it has to hand off.
-    Handoff(u64),
 }
 
 /// A call without an answer yet.
@@ -262,13 +259,6 @@ impl Outbox {
         self.rng.random_range(0..bound.max(1))
     }
 
-    /// A random point on the circle.
-    pub(crate) fn random_id(&mut self) -> Id {
-        let mut bytes = [0; Id::LEN];
-        self.rng.fill_bytes(&mut bytes);
-        Id::from_bytes(bytes)
-    }
-
     /// `period` times 0.5 to 1.5, so that nodes started together drift apart.
     pub(crate) fn jittered(&mut self, period: Duration) -> Duration {
         let whole = micros(period);
@@ -281,16 +271,6 @@ impl Outbox {
         let calls: Vec<RpcId> = self.calls.keys().copied().collect();
         calls.into_iter().for_each(|rpc| self.cancel_call(rpc));
         self.timers.clear();
-    }
-
-    /// Ends an operation of the driver's.
-    pub(crate) fn found(
-        &mut self,
-        op: OpId,
-        report: crate::message::client::LookupReport,
-        successors: Vec<Contact>,
-    ) {
-        self.notice(Notice::Found { op, report, successors });
     }
 
     fn send(

@@ -20,6 +20,9 @@ pub const MAX_VALUE_LEN: usize = 160 * 1024;
 /// How many operation ids a register remembers, so that a retried write is recognised.
 pub const MAX_OPERATIONS: usize = 16;
 
+/// The view every register is decided in until views exist: that of the founding.
+pub const FIRST_EPOCH: u64 = 1;
+
 /// The name of a file: 1 to [`MAX_KEY_LEN`] bytes, any of them.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
 pub struct Key(Bytes);
@@ -131,6 +134,15 @@ impl Register {
     /// Whether this write would replace what is held.
     pub fn supersedes(&self, held: Option<&Register>) -> bool {
         held.is_none_or(|held| self.ballot > held.ballot)
+    }
+
+    /// About how many bytes the register takes in a message.
+    pub fn size_hint(&self) -> usize {
+        let value = match &self.value {
+            Value::Deleted => 0,
+            Value::Present(bytes) => bytes.len(),
+        };
+        64 + self.key.as_bytes().len() + 16 * self.operations.len() + value
     }
 
     /// The same key after one more write, with its operation remembered.

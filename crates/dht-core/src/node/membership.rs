@@ -56,6 +56,9 @@ impl Node {
     pub(super) fn found(&mut self) {
         if self.ring.standing() == Standing::Outside {
             self.ring.found();
+            self.replication.found(self.ring.links().me().id);
+            self.unsaved = true;
+            self.save();
         }
     }
 
@@ -75,7 +78,7 @@ impl Node {
 
     /// What an earlier life knew.
     pub(super) fn remember(&mut self, contacts: Vec<Contact>, open: IntervalSet) {
-        let _ = open;
+        self.replication.restore(open);
         let me = self.id();
         for contact in contacts.iter().filter(|contact| contact.id != me) {
             self.remembered.fell_silent(contact, self.out.now);
@@ -327,7 +330,7 @@ impl Node {
             return;
         }
         self.ring.begin_leaving();
-        self.unlink(for_good);
+        if for_good { self.begin_handoff() } else { self.unlink(false) }
     }
 
     /// A neighbour let us go, or did not answer.
@@ -354,7 +357,8 @@ impl Node {
         self.out.notice(Notice::Left);
     }
 
-    fn unlink(&mut self, for_good: bool) {
+    /// Tells the neighbours; the end comes when they have heard, or did not answer.
+    pub(super) fn unlink(&mut self, for_good: bool) {
         let links = self.ring.links();
         let neighbors = match (links.head(), links.predecessor()) {
             (Some(head), Some(held)) if head.id == held.id => 1,
@@ -408,9 +412,11 @@ impl Node {
 
     /// Gives out what the next life should know, if that changed.
     fn save(&mut self) {
+        self.unsaved |= self.replication.take_changed();
         if std::mem::take(&mut self.unsaved) {
             let contacts = self.remembered.contacts();
-            self.out.effect(Effect::Persist { contacts, open: IntervalSet::new() });
+            let open = self.replication.open_arcs();
+            self.out.effect(Effect::Persist { contacts, open });
         }
     }
 }

@@ -1,0 +1,345 @@
+//! One comparison: an arc, a kind, a peer. A digest first; on difference the two lists are merged
+//! page by page, clockwise from the start of the arc, and what is lacking here is fetched.
+
+use std::collections::VecDeque;
+
+use super::Plan;
+use crate::event::{StoreCommand, StoreOutcome};
+use crate::id::Id;
+use crate::manifest::{ChunkRef, ContentHash};
+use crate::message::ring::{Kind, MAX_PAGE, Request, Response};
+use crate::outbox::{CallOwner, Outbox, StoreOwner};
+use crate::register::{Ballot, Register};
+
+/// Registers fetched with one request (guess: with inline files of 4 KiB a frame of 256 KiB).
+const FETCH_BATCH: usize = 48;
+/// What may be lacking before the merge pauses to fetch (guess: one page).
+const MAX_WANTED: usize = MAX_PAGE;
+
+/// A comparison under way.
+#[derive(Clone, Debug)]
+pub(super) struct Session {
+    pub(super) plan: Plan,
+    stage: Stage,
+    our_digest: Option<(ContentHash, u64)>,
+    their_digest: Option<(ContentHash, u64)>,
+    their_open: bool,
+    ours: Side,
+    theirs: Side,
+    wanted: VecDeque<Entry>,
+    /// Registers asked for, or chunks being fetched.
+    in_flight: usize,
+    registers_copied: u64,
+    failed_fetches: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Stage {
+    Digest,
+    Merge,
+    Ended(Ended),
+}
+
+/// How a comparison ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Ended {
+    /// All that the peer holds is held here now.
+    Complete {
+        /// Whether the peer holds the whole arc.
+        open: bool,
+    },
+    /// The peer or the disk failed, or a fetch did.
+    Broken,
+}
+
+/// One of the two lists, as far as it was read.
+#[derive(Clone, Debug, Default)]
+struct Side {
+    entries: VecDeque<Entry>,
+    after: Option<Id>,
+    is_last: bool,
+    is_asked: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Entry {
+    Register(Id, Ballot),
+    Chunk(ChunkRef),
+}
+
+impl Session {
+    /// Asks both sides for a digest.
+    pub(super) fn start(out: &mut Outbox, number: u64, plan: Plan) -> Session {
+        let (kind, arc) = (plan.kind, plan.arc);
+        out.store(StoreOwner::Repair(number), StoreCommand::Digest { kind, arc });
+        let session = Session {
+            stage: Stage::Digest,
+            our_digest: None,
+            their_digest: None,
+            their_open: false,
+            ours: Side::default(),
+            theirs: Side::default(),
+            wanted: VecDeque::new(),
+            in_flight: 0,
+            registers_copied: 0,
+            failed_fetches: 0,
+            plan,
+        };
+        session.ask(out, number, Request::Digest { kind, arc });
+        session
+    }
+
+    pub(super) fn ended(&self) -> Option<Ended> {
+        match self.stage {
+            Stage::Ended(ended) => Some(ended),
+            Stage::Digest | Stage::Merge => None,
+        }
+    }
+
+    pub(super) fn found_equal(&self) -> bool {
+        self.our_digest.is_some() && self.our_digest == self.their_digest
+    }
+
+    pub(super) fn registers_copied(&self) -> u64 {
+        self.registers_copied
+    }
+
+    /// What is known to be lacking here.
+    pub(super) fn missing(&self) -> u64 {
+        (self.wanted.len() + self.in_flight) as u64
+    }
+
+    pub(super) fn on_response(
+        &mut self,
+        out: &mut Outbox,
+        number: u64,
+        response: Option<Response>,
+    ) {
+        match (self.stage, response) {
+            (Stage::Digest, Some(Response::Digest { digest, count, open })) => {
+                self.their_digest = Some((digest, count));
+                self.their_open = open;
+                self.compare(out, number);
+            }
+            (Stage::Merge, Some(Response::RegisterPage { entries, last }))
+                if self.plan.kind == Kind::Registers =>
+            {
+                let entries = entries.into_iter().map(|(id, ballot)| Entry::Register(id, ballot));
+                self.take_page(entries.collect(), last);
+                self.merge(out, number);
+            }
+            (Stage::Merge, Some(Response::ChunkPage { entries, last }))
+                if self.plan.kind == Kind::Chunks =>
+            {
+                self.take_page(entries.into_iter().map(Entry::Chunk).collect(), last);
+                self.merge(out, number);
+            }
+            (Stage::Merge, Some(Response::Registers(registers))) => {
+                self.save(out, number, registers);
+            }
+            _ => self.stage = Stage::Ended(Ended::Broken),
+        }
+    }
+
+    pub(super) fn on_stored(&mut self, out: &mut Outbox, number: u64, outcome: StoreOutcome) {
+        match (self.stage, outcome) {
+            (Stage::Digest, StoreOutcome::Digest { digest, count }) => {
+                self.our_digest = Some((digest, count));
+                self.compare(out, number);
+            }
+            (Stage::Merge, StoreOutcome::Registers { entries, last }) => {
+                let entries = entries.into_iter().map(|(id, ballot)| Entry::Register(id, ballot));
+                self.ours.take(self.plan.arc.start, entries.collect(), last);
+                self.merge(out, number);
+            }
+            (Stage::Merge, StoreOutcome::Chunks { entries, last }) => {
+                let entries = entries.into_iter().map(Entry::Chunk).collect();
+                self.ours.take(self.plan.arc.start, entries, last);
+                self.merge(out, number);
+            }
+            (Stage::Merge, StoreOutcome::Saved(saved)) => {
+                self.registers_copied += saved.iter().filter(|held| held.is_none()).count() as u64;
+                self.in_flight = 0;
+                self.merge(out, number);
+            }
+            (Stage::Ended(_), _) => {}
+            _ => self.stage = Stage::Ended(Ended::Broken),
+        }
+    }
+
+    pub(super) fn on_fetched(&mut self, stored: bool) {
+        self.in_flight = self.in_flight.saturating_sub(1);
+        self.failed_fetches += u64::from(!stored);
+    }
+
+    /// Starts as many fetches as there is room for, and goes on merging when none is left.
+    pub(super) fn fetch_more(&mut self, out: &mut Outbox, number: u64) {
+        if self.stage == Stage::Merge {
+            self.merge(out, number);
+        }
+    }
+
+    fn compare(&mut self, out: &mut Outbox, number: u64) {
+        let (Some(ours), Some(theirs)) = (self.our_digest, self.their_digest) else { return };
+        if ours == theirs || theirs.1 == 0 {
+            self.stage = Stage::Ended(Ended::Complete { open: self.their_open });
+            return;
+        }
+        self.stage = Stage::Merge;
+        self.merge(out, number);
+    }
+
+    /// Reads on where a list is needed, notes what is lacking, fetches it.
+    fn merge(&mut self, out: &mut Outbox, number: u64) {
+        while self.wanted.len() < MAX_WANTED {
+            let (ours, theirs) = (self.ours.entries.front(), self.theirs.entries.front());
+            match (ours, theirs) {
+                (_, None) if !self.theirs.is_last => {
+                    self.ask_for_page(out, number);
+                    break;
+                }
+                (None, _) if !self.ours.is_last && !self.theirs.entries.is_empty() => {
+                    self.ask_for_own_page(out, number);
+                    break;
+                }
+                (_, None) => break,
+                (None, Some(entry)) => {
+                    self.wanted.push_back(*entry);
+                    self.theirs.entries.pop_front();
+                }
+                (Some(ours), Some(theirs)) => self.merge_two(*ours, *theirs),
+            }
+        }
+        self.fetch(out, number);
+        let all_read = self.theirs.is_last && self.theirs.entries.is_empty();
+        if all_read && self.wanted.is_empty() && self.in_flight == 0 {
+            self.stage = Stage::Ended(match self.failed_fetches {
+                0 => Ended::Complete { open: self.their_open },
+                _ => Ended::Broken,
+            });
+        }
+    }
+
+    fn merge_two(&mut self, ours: Entry, theirs: Entry) {
+        let start = self.plan.arc.start;
+        match ours.order(start).cmp(&theirs.order(start)) {
+            std::cmp::Ordering::Less => {
+                self.ours.entries.pop_front();
+            }
+            std::cmp::Ordering::Greater => {
+                self.wanted.push_back(theirs);
+                self.theirs.entries.pop_front();
+            }
+            std::cmp::Ordering::Equal => {
+                if let (Entry::Register(_, ours), Entry::Register(_, newer)) = (ours, theirs)
+                    && newer > ours
+                {
+                    self.wanted.push_back(theirs);
+                }
+                self.ours.entries.pop_front();
+                self.theirs.entries.pop_front();
+            }
+        }
+    }
+
+    fn fetch(&mut self, out: &mut Outbox, number: u64) {
+        match self.plan.kind {
+            Kind::Registers if self.in_flight == 0 && !self.wanted.is_empty() => {
+                let batch = self.wanted.len().min(FETCH_BATCH);
+                let ids: Vec<Id> = self.wanted.drain(..batch).map(|entry| entry.id()).collect();
+                self.in_flight = ids.len();
+                self.ask(out, number, Request::FetchRegisters { ids });
+            }
+            Kind::Registers => {}
+            Kind::Chunks => {
+                while out.fetching() < out.config.max_fetches {
+                    let Some(Entry::Chunk(chunk)) = self.wanted.pop_front() else { break };
+                    self.in_flight += 1;
+                    out.fetch(number, chunk, &self.plan.from);
+                }
+            }
+        }
+    }
+
+    fn save(&mut self, out: &mut Outbox, number: u64, registers: Vec<Register>) {
+        let arc = self.plan.arc;
+        let asked = self.in_flight;
+        let registers: Vec<Register> = registers
+            .into_iter()
+            .filter(|register| arc.contains(register.key.id()))
+            .take(asked)
+            .collect();
+        if registers.is_empty() {
+            // Nothing of what it listed: it is no source.
+            self.stage = Stage::Ended(Ended::Broken);
+            return;
+        }
+        out.store(StoreOwner::Repair(number), StoreCommand::Save { registers });
+    }
+
+    fn take_page(&mut self, mut entries: Vec<Entry>, last: bool) {
+        // What is outside the arc or out of order was not asked for.
+        let (arc, start) = (self.plan.arc, self.plan.arc.start);
+        entries.truncate(MAX_PAGE);
+        let mut previous = self.theirs.after;
+        entries.retain(|entry| {
+            let id = entry.id();
+            let in_order =
+                previous.is_none_or(|held| start.distance_to(held) <= start.distance_to(id));
+            let fits = arc.contains(id) && in_order;
+            if fits {
+                previous = Some(id);
+            }
+            fits
+        });
+        let is_empty = entries.is_empty();
+        self.theirs.take(start, entries, last || is_empty);
+    }
+
+    fn ask_for_page(&mut self, out: &mut Outbox, number: u64) {
+        if !std::mem::replace(&mut self.theirs.is_asked, true) {
+            let (kind, arc, after) = (self.plan.kind, self.plan.arc, self.theirs.after);
+            self.ask(out, number, Request::List { kind, arc, after });
+        }
+    }
+
+    fn ask_for_own_page(&mut self, out: &mut Outbox, number: u64) {
+        if !std::mem::replace(&mut self.ours.is_asked, true) {
+            let (kind, arc, after) = (self.plan.kind, self.plan.arc, self.ours.after);
+            let command = StoreCommand::List { kind, arc, after, limit: MAX_PAGE };
+            out.store(StoreOwner::Repair(number), command);
+        }
+    }
+
+    fn ask(&self, out: &mut Outbox, number: u64, request: Request) {
+        // The peer's disk may take its time.
+        let patience = out.config.initial_timeout.saturating_mul(2);
+        out.call_patiently(CallOwner::Repair(number), &self.plan.from, request, patience);
+    }
+}
+
+impl Side {
+    fn take(&mut self, _start: Id, entries: Vec<Entry>, last: bool) {
+        self.is_asked = false;
+        self.is_last = last;
+        if let Some(entry) = entries.last() {
+            self.after = Some(entry.id());
+        }
+        self.entries.extend(entries);
+    }
+}
+
+impl Entry {
+    fn id(&self) -> Id {
+        match self {
+            Entry::Register(id, _) => *id,
+            Entry::Chunk(chunk) => chunk.id(),
+        }
+    }
+
+    /// Its place clockwise from the start of the arc; the start itself comes last, on a full circle.
+    fn order(&self, start: Id) -> (bool, Id) {
+        let away = start.distance_to(self.id());
+        (away == Id::ZERO, away)
+    }
+}
