@@ -1,0 +1,331 @@
+//! The command line as a contract: exit codes, JSON, what goes where.
+
+use dht_tests::client::{finish, run, run_with};
+use dht_tests::process::{NodeProcess, Signal, command, signal_process};
+use dht_tests::wait::wait_for;
+use dht_tests::{Cluster, Settings, data};
+
+/// A port on which nothing listens: the discard service.
+const NOBODY: &str = "127.0.0.1:9";
+
+/// Case 69: every failure has its code, usage errors go to stderr, and nothing else goes to stdout.
+#[test]
+fn failures_have_fixed_codes() {
+    let cluster = Cluster::ring(1, Settings::quick());
+    let addr = cluster.addr(0);
+    let table: &[(&[&str], i32)] = &[
+        (&["get", "absent", "--node", &addr], 3),
+        (&["info", "absent", "--node", &addr], 3),
+        (&["rm", "absent", "--node", &addr], 3),
+        (&["get", "k", "--no-such-flag"], 2),
+        (&["no-such-command"], 2),
+        (&["put"], 2),
+        (&["get"], 2),
+        (&["lookup", "k", "--depth", "many", "--node", &addr], 2),
+        (&["get", "k", "--node", "no address at all"], 2),
+        (&["get", "k", "--node", NOBODY, "--timeout", "1s"], 4),
+        (&["put", "k", "-", "--node", NOBODY, "--timeout", "1s"], 4),
+        (&["ls", "--node", NOBODY, "--timeout", "1s"], 4),
+        (&["status", "--node", NOBODY, "--timeout", "1s"], 4),
+        (&["ping", "--node", NOBODY, "--timeout", "1s"], 4),
+        (&["get", "k", "--node", &addr, "--ring", "another"], 4),
+    ];
+    for (args, code) in table {
+        let said = run(args).expect(*code);
+        assert!(said.stdout.is_empty(), "{said}");
+        assert!(!said.stderr.is_empty(), "{said}");
+        if *code != 2 {
+            assert_eq!(said.stderr.lines().count(), 1, "one line says what to do next: {said}");
+        }
+    }
+}
+
+/// With `--json`, before or after the command, an error is one object on stdout.
+#[test]
+fn json_errors_carry_code_and_exit() {
+    let cluster = Cluster::ring(1, Settings::quick());
+    let addr = cluster.addr(0);
+    let absent = run(&["--json", "get", "absent", "-o", "x", "--node", &addr]).expect(3);
+    assert_eq!(absent.error_code(), "not_found");
+    assert_eq!(
+        run(&["rm", "absent", "--json", "--node", &addr]).expect(3).error_code(),
+        "not_found"
+    );
+    let nobody = run(&["ls", "--json", "--node", NOBODY, "--timeout", "1s"]).expect(4);
+    assert_eq!(nobody.error_code(), "unreachable");
+    let other = run(&["ls", "--json", "--node", &addr, "--ring", "another"]).expect(4);
+    assert!(
+        other.json()["error"]["message"].as_str().is_some_and(|m| m.contains("ring")),
+        "{other}"
+    );
+    let needs_file = run(&["get", "k", "--json", "--node", &addr]).expect(2);
+    assert!(
+        needs_file.stderr.contains("-o") || needs_file.stdout.starts_with(b"{"),
+        "{needs_file}"
+    );
+}
+
+/// What is not built answers with exit 2 and its name; its off value is accepted.
+#[test]
+fn what_is_not_built_says_so() {
+    let cluster = Cluster::ring(1, Settings::quick().flag("--http").flag("off"));
+    let addr = cluster.addr(0);
+    let secret = cluster.file("secret", b"0123456789abcdef0123456789abcdef");
+    let run_flags: &[&[&str]] = &[
+        &["--routing", "fingers"],
+        &["--routing", "both-ways"],
+        &["--routing", "full"],
+        &["--virtual-nodes", "4"],
+        &["--http", "127.0.0.1:0"],
+        &["--ring-secret-file", &secret],
+    ];
+    for flags in run_flags {
+        let mut args = vec!["run", "--ephemeral", "--listen", "127.0.0.1:0"];
+        args.extend(*flags);
+        let said = run(&args).expect(2);
+        assert!(said.stderr.contains(flags[0]), "it is named: {said}");
+        assert!(said.stdout.is_empty(), "{said}");
+    }
+    let commands: &[&[&str]] = &[
+        &["get", "k", "--range", "0-5"],
+        &["put", "k", "-", "--if-absent"],
+        &["put", "k", "-", "--if-match", "1-1-00000000"],
+        &["put", "k", "-", "--ttl", "5m"],
+        &["lookup", "k", "--routing", "fingers"],
+        &["repair"],
+        &["bench"],
+    ];
+    for args in commands {
+        let mut all = args.to_vec();
+        all.extend(["--node", &addr]);
+        run(&all).expect(2);
+    }
+    // Off values and defaults.
+    let mut node = NodeProcess::start(
+        command(&[
+            "run",
+            "--ephemeral",
+            "--listen",
+            "127.0.0.1:0",
+            "--http",
+            "off",
+            "--virtual-nodes",
+            "1",
+            "--routing",
+            "successors",
+            "--ring",
+            "another",
+            "--keep",
+            "successors",
+        ]),
+        &cluster.path("off.log"),
+    );
+    assert_eq!(node.ready().ring, "another");
+}
+
+/// The ready line, as text and as JSON, once and alone on stdout.
+#[test]
+fn ready_is_one_line() {
+    let cluster = Cluster::empty(Settings::quick());
+    let log = cluster.path("ready.log");
+    let args = ["run", "--ephemeral", "--listen", "127.0.0.1:0"];
+    let mut text = NodeProcess::start(command(&args), &log);
+    let ready = text.ready().clone();
+    assert!(ready.id.len() == 40 && ready.id.bytes().all(|c| c.is_ascii_hexdigit()), "{ready:?}");
+    assert!(!ready.listen.ends_with(":0"), "the real port: {ready:?}");
+    assert_eq!(ready.ring, "default");
+
+    let mut args = args.to_vec();
+    args.push("--json");
+    let mut json = NodeProcess::start(command(&args), &log);
+    let line = json.next_line().unwrap_or_else(|| panic!("no line; log:\n{}", json.log_text()));
+    let said: serde_json::Value = serde_json::from_str(&line).expect("one JSON object a line");
+    for field in ["id", "listen", "ring"] {
+        assert!(said[field].is_string(), "{said}");
+    }
+    run(&["ping", "--node", said["listen"].as_str().expect("an address")]).expect(0);
+    json.signal(Signal::Term);
+    assert_eq!(json.wait().code(), Some(0));
+    assert!(json.next_line().is_none(), "nothing else goes to stdout");
+}
+
+/// `id`, `ping`, `status`, `ls` and `stats` have their shapes, and any member answers.
+#[test]
+fn small_commands_have_their_shapes() {
+    let cluster = Cluster::ring(2, Settings::quick());
+    for number in 0..2 {
+        let id = cluster.json(number, &["id"]);
+        assert_eq!(id["id"], cluster.id(number), "{id}");
+        cluster.client(number, &["ping"]).expect(0);
+        cluster.client(number, &["status"]).expect(0);
+        let stats = cluster.json(number, &["stats"]);
+        assert_eq!((&stats["state"], &stats["id"]), (&"member".into(), &id["id"]), "{stats}");
+        assert_eq!(stats["successors"].as_array().map(Vec::len), Some(1), "{stats}");
+        for field in ["addr", "ring", "uptime_s", "version", "estimated_nodes", "predecessor"] {
+            assert!(!stats[field].is_null(), "{field}: {stats}");
+        }
+        for field in ["lookups", "upkeep", "store", "repair", "traffic"] {
+            assert!(stats[field].is_object(), "{field}: {stats}");
+        }
+    }
+    for (at, key) in ["b/2", "a/1", "b/1", "c"].iter().enumerate() {
+        cluster.put(at % 2, key, &data::bytes(10 + at, 0));
+    }
+    let names = |args: &[&str]| -> Vec<String> {
+        let said = cluster.json(1, args);
+        let keys = said["keys"].as_array().expect("a list");
+        keys.iter().map(|entry| entry["key"].as_str().expect("text").to_owned()).collect()
+    };
+    assert_eq!(names(&["ls"]), ["a/1", "b/1", "b/2", "c"]);
+    assert_eq!(names(&["ls", "b/"]), ["b/1", "b/2"]);
+    assert_eq!(names(&["ls", "--limit", "2"]), ["a/1", "b/1"]);
+    assert_eq!(names(&["ls", "--after", "b/1"]), ["b/2", "c"]);
+    let page = cluster.json(0, &["ls", "--limit", "2"]);
+    assert_eq!(page["keys"][0]["size"], 11, "{page}");
+    assert!(!page["next"].is_null(), "more follows: {page}");
+    assert!(cluster.json(0, &["ls"])["next"].is_null(), "nothing follows");
+}
+
+/// Every command explains itself with an example; versions and completions come without a node.
+#[test]
+fn help_version_and_completions() {
+    let version = run(&["--version"]).expect(0);
+    let text = String::from_utf8(version.stdout).expect("UTF-8");
+    assert!(text.contains(env!("CARGO_PKG_VERSION")), "{text}");
+    let commands = [
+        "run",
+        "put",
+        "get",
+        "info",
+        "rm",
+        "ls",
+        "lookup",
+        "hops",
+        "ring",
+        "stats",
+        "status",
+        "ping",
+        "id",
+        "leave",
+        "demo",
+        "sim",
+        "completions",
+    ];
+    let top = String::from_utf8(run(&["--help"]).expect(0).stdout).expect("UTF-8");
+    for name in commands {
+        assert!(top.contains(name), "{name} is not in --help");
+        let help = run(&[name, "--help"]).expect(0);
+        let text = String::from_utf8(help.stdout).expect("UTF-8");
+        assert!(text.contains("dht-node "), "{name}: an example:\n{text}");
+    }
+    for shell in ["bash", "zsh", "fish"] {
+        let said = run(&["completions", shell]).expect(0);
+        assert!(String::from_utf8_lossy(&said.stdout).contains("dht-node"), "{shell}");
+    }
+}
+
+/// Case 72: a node stops on the first signal, whatever it is doing.
+#[test]
+fn signals_stop_a_node() {
+    let mut cluster = Cluster::ring(3, Settings::quick());
+    let content = data::bytes(300_000, 1);
+    cluster.put(0, "k", &content);
+    for (number, signal) in [(2, Signal::Term), (1, Signal::Int)] {
+        cluster.process(number).signal(signal);
+        assert_eq!(cluster.ended(number), 0, "{}", cluster.log(number));
+        cluster.wait_complete();
+    }
+    cluster.check(0, "k", &content);
+    // The store opens again, and the node finds its ring.
+    cluster.start(1, &[]);
+    cluster.ready(1);
+    cluster.check(1, "k", &content);
+
+    // One that dials into the void stops as well.
+    let log = cluster.path("void.log");
+    for (flags, signal) in
+        [(["--join", NOBODY], Signal::Term), (["--join", "192.0.2.1:9"], Signal::Int)]
+    {
+        let mut args = vec!["run", "--ephemeral", "--listen", "127.0.0.1:0"];
+        args.extend(flags);
+        let mut node = NodeProcess::start(command(&args), &log);
+        wait_for("it logs that it cannot join", || {
+            if node.log_text().is_empty() { Err("nothing yet".to_owned()) } else { Ok(()) }
+        });
+        node.signal(signal);
+        assert_eq!(node.wait().code(), Some(0), "{}", node.log_text());
+    }
+}
+
+/// Case 72: a client that is interrupted says so with its code and leaves nothing half-done.
+#[test]
+fn an_interrupted_put_leaves_no_file() {
+    let cluster = Cluster::ring(1, Settings::quick());
+    let addr = cluster.addr(0);
+    let mut child = command(&["put", "half", "-", "--node", &addr])
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .expect("the binary can be started");
+    let mut stdin = child.stdin.take().expect("it is piped");
+    std::io::Write::write_all(&mut stdin, &data::bytes(3 << 20, 2)).expect("it reads");
+    // Chunks lie at the node, the end has not come.
+    wait_for("chunks arrive", || {
+        let stats = cluster.json(0, &["stats"]);
+        let chunks = stats["store"]["chunks"].as_u64().unwrap_or(0);
+        if chunks >= 1 { Ok(()) } else { Err(stats.to_string()) }
+    });
+    signal_process(child.id(), "INT");
+    let ended = wait_for("the client ends", || {
+        child.try_wait().expect("it is ours").ok_or_else(|| "it runs".to_owned())
+    });
+    assert_eq!(ended.code(), Some(130));
+    drop(stdin);
+    cluster.client(0, &["get", "half"]).expect(3);
+    assert_eq!(cluster.json(0, &["ls"])["keys"].as_array().map(Vec::len), Some(0));
+}
+
+/// Case 66: a node stays up when its standard input is closed or at its end.
+#[test]
+fn a_node_needs_no_standard_input() {
+    let cluster = Cluster::empty(Settings::quick());
+    let binary = dht_tests::binary::dht_node().to_str().expect("UTF-8");
+    let script = format!("exec {binary} run --ephemeral --listen 127.0.0.1:0 <&-");
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", &script]);
+    dht_tests::process::isolate(&mut shell);
+    let mut node = NodeProcess::start(shell, &cluster.path("closed.log"));
+    let addr = node.ready().listen.clone();
+    run_with(&["put", "k", "-", "--node", &addr], b"x").expect(0);
+    assert_eq!(run(&["get", "k", "--node", &addr]).expect(0).stdout, b"x");
+    assert!(node.is_running());
+}
+
+/// `demo` is a whole ring in one process: it stores, kills, fetches, and counts hops.
+#[test]
+fn the_demo_runs_to_its_end() {
+    let _turn = Cluster::empty(Settings::default());
+    let said = finish(command(&["demo", "--nodes", "8"]), b"").expect(0);
+    let text = String::from_utf8(said.stdout).expect("UTF-8");
+    assert!(text.contains("hops"), "{text}");
+}
+
+/// `sim hops` needs no node, and its mean is the formula's.
+#[test]
+fn simulated_hops_follow_the_formula() {
+    let args = ["sim", "hops", "--nodes", "16,64", "--lookups", "2000", "--seed", "1", "--json"];
+    let said = run(&args).expect(0).json();
+    let sizes = said["sizes"].as_array().expect("a list");
+    assert_eq!(sizes.len(), 2, "{said}");
+    for size in sizes {
+        let nodes = size["nodes"].as_f64().expect("a number");
+        let rows = size["routings"].as_array().expect("a list");
+        let row = rows.iter().find(|row| row["depth"] == 1).expect("depth 1 is a row");
+        let mean = row["mean"].as_f64().expect("a number");
+        let expected = (nodes - 1.0) / 2.0;
+        // Six standard errors of the mean of a uniform distribution over 0..N-1.
+        let error = 6.0 * ((nodes * nodes - 1.0) / 12.0 / 2000.0).sqrt();
+        assert!((mean - expected).abs() < error, "{mean} against {expected}: {row}");
+    }
+    let again = run(&args).expect(0).json();
+    assert_eq!(said, again, "same seed, same answer");
+}

@@ -1,0 +1,212 @@
+//! Living in a ring: lookups and their hops, deaths, departures, restarts.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use dht_tests::wait::wait_for;
+use dht_tests::{Cluster, Settings};
+
+/// Ids of the members in ring order, as one node tells.
+fn order(cluster: &Cluster, number: usize) -> Vec<String> {
+    let ring = cluster.json(number, &["ring"]);
+    let members = ring["members"].as_array().expect("a list");
+    let mut ids: Vec<String> =
+        members.iter().map(|member| member["id"].as_str().expect("hex").to_owned()).collect();
+    ids.sort();
+    ids
+}
+
+/// The index in `ids`, sorted, of the first one at or after a point.
+fn owner_of(ids: &[String], point: &str) -> usize {
+    ids.iter().position(|id| id.as_str() >= point).unwrap_or(0)
+}
+
+/// "Must show" 4: at depth 1 a lookup walks every place on the way; its path is the ring's order, and
+/// its length the hops it reports. At depth k the walk over d places takes d/k hops, rounded up.
+#[test]
+fn a_lookup_shows_its_path_along_the_successors() {
+    const SIZE: usize = 8;
+    let cluster = Cluster::ring(SIZE, Settings::quick());
+    let ids = order(&cluster, 0);
+    let mut hops_seen = BTreeSet::new();
+    for n in 0..12 {
+        let key = format!("some key {n}");
+        let asker = n % SIZE;
+        let said = cluster.json(asker, &["lookup", &key, "--depth", "1"]);
+        let owner = owner_of(&ids, said["id"].as_str().expect("hex"));
+        assert_eq!(said["owner"]["id"], ids[owner].as_str(), "{said}");
+        let from = ids.iter().position(|id| *id == cluster.id(asker)).expect("a member");
+        let places = (owner + SIZE - from) % SIZE;
+        let expected: Vec<&str> =
+            (1..=places).map(|step| ids[(from + step) % SIZE].as_str()).collect();
+        let path = said["path"].as_array().expect("a list");
+        let walked: Vec<&str> = path.iter().map(|step| step["id"].as_str().expect("hex")).collect();
+        assert_eq!(walked, expected, "{said}");
+        assert_eq!(said["hops"], places, "{said}");
+        assert!(path.iter().all(|step| step["rtt_us"].as_u64().is_some_and(|us| us > 0)), "{said}");
+        assert_eq!((&said["routing"], &said["depth"]), (&"successors".into(), &1.into()), "{said}");
+        assert_eq!(said["detours"], Value::Array(Vec::new()), "{said}");
+        hops_seen.insert(places);
+        for depth in [2, 3, 16] {
+            let text = depth.to_string();
+            let said = cluster.json(asker, &["lookup", &key, "--depth", &text]);
+            assert_eq!(said["hops"], places.div_ceil(depth), "{said}");
+            assert_eq!(said["owner"]["id"], ids[owner].as_str(), "{said}");
+        }
+    }
+    assert!(hops_seen.len() > 2, "keys and askers were all alike: {hops_seen:?}");
+}
+
+/// `hops` lays what was measured beside the formula; `stats` counts each lookup once.
+#[test]
+fn hops_are_measured_and_counted() {
+    const SIZE: usize = 6;
+    let cluster = Cluster::ring(SIZE, Settings::quick());
+    let said = cluster.json(2, &["hops", "--samples", "3000"]);
+    assert_eq!(said["nodes"], SIZE, "{said}");
+    let rows = said["routings"].as_array().expect("a list");
+    for depth in [1, 2, 4, 8, 16] {
+        let is_row = |row: &&Value| row["routing"] == "successors" && row["depth"] == depth;
+        let row = rows.iter().find(is_row).unwrap_or_else(|| panic!("no depth {depth}: {said}"));
+        let (quotient, rest) = ((SIZE - 1) / depth, (SIZE - 1) % depth);
+        let (k, q, s) = (depth as f64, quotient as f64, rest as f64);
+        let formula = (q + 1.0) * (k * q / 2.0 + s) / SIZE as f64;
+        let field = |name: &str| row[name].as_f64().unwrap_or_else(|| panic!("{name}: {row}"));
+        assert!((field("expected") - formula).abs() < 1e-6, "{formula}: {row}");
+        // Six standard errors: one run in five hundred million fails by chance.
+        let error = 6.0 * field("stddev") / f64::sqrt(3000.0);
+        let off = (field("mean") - field("expected_here")).abs();
+        assert!(off <= error.max(1e-6), "off by {off}, allowed {error}: {row}");
+        assert_eq!((&row["failed"], &row["growth"]), (&0.into(), &"O(N)".into()), "{row}");
+        assert!(field("max") <= (SIZE - 1).div_ceil(depth) as f64, "{row}");
+    }
+
+    let before = lookups(&cluster.json(0, &["stats"]));
+    for n in 0..10 {
+        cluster.json(0, &["lookup", &format!("counted {n}")]);
+    }
+    let stats = cluster.json(0, &["stats"]);
+    assert_eq!(lookups(&stats) - before, 10, "{stats}");
+}
+
+/// The number of lookups, which is the sum of the histogram and of what is counted apart from it.
+fn lookups(stats: &Value) -> u64 {
+    let lookups = &stats["lookups"];
+    let number = |value: &Value| value.as_u64().unwrap_or_else(|| panic!("{stats}"));
+    let histogram = lookups["hops"]["histogram"].as_array().expect("a list");
+    let walked: u64 = histogram.iter().map(number).sum();
+    let count = number(&lookups["count"]);
+    assert_eq!(count, walked + number(&lookups["failed"]) + number(&lookups["cached"]), "{stats}");
+    count
+}
+
+/// Case 23: neighbours in a row die at the same moment, first fewer than the list is long, then as
+/// many. Never does anybody answer for keys that others own.
+#[test]
+fn neighbours_in_a_row_may_die_together() {
+    const SIZE: usize = 12;
+    const LIST: usize = 4;
+    let settings = Settings::quick().flag("--depth").flag(&LIST.to_string());
+    let mut cluster = Cluster::ring(SIZE, settings);
+    for together in [LIST - 1, LIST] {
+        let ids = order(&cluster, cluster.live()[0]);
+        let first = owner_of(&ids, &cluster.id(cluster.live()[1]));
+        let dying: Vec<usize> =
+            (1..=together).map(|at| cluster.number_of(&ids[(first + at) % ids.len()])).collect();
+        for number in dying {
+            cluster.kill(number);
+        }
+        no_wrong_owner(&cluster, &ids);
+        cluster.wait_complete();
+        let left = order(&cluster, cluster.live()[0]);
+        assert_eq!(left.len(), cluster.live().len());
+        no_wrong_owner(&cluster, &left);
+    }
+}
+
+/// A lookup may fail while the ring mends, but who answers is the owner among those who live.
+fn no_wrong_owner(cluster: &Cluster, before: &[String]) {
+    let living: BTreeSet<String> = cluster.live().into_iter().map(|n| cluster.id(n)).collect();
+    let after: Vec<String> = before.iter().filter(|id| living.contains(*id)).cloned().collect();
+    for number in cluster.live() {
+        let said = cluster.client(number, &["lookup", "whose", "--json"]);
+        if said.code == 0 {
+            let said = said.json();
+            let owner = owner_of(&after, said["id"].as_str().expect("hex"));
+            assert_eq!(said["owner"]["id"], after[owner].as_str(), "{said}");
+        } else {
+            assert_eq!(said.code, 4, "{said}");
+        }
+    }
+}
+
+/// Case 25: once a dead node is out of all lists, nobody talks of it or dials it any more.
+#[test]
+fn the_dead_are_left_in_peace() {
+    let mut cluster = Cluster::ring(5, Settings::quick());
+    let (dead, id) = (cluster.addr(2), cluster.id(2));
+    cluster.kill(2);
+    cluster.wait_complete();
+    let quiet_from: Vec<(usize, usize)> =
+        cluster.live().into_iter().map(|number| (number, cluster.log(number).len())).collect();
+    // Twenty more rounds of upkeep, by each node's own count.
+    for (number, _) in &quiet_from {
+        let rounds = |stats: Value| stats["upkeep"]["stabilizations"].as_u64().expect("a count");
+        let before = rounds(cluster.json(*number, &["stats"]));
+        wait_for("twenty rounds of upkeep", || {
+            let now = rounds(cluster.json(*number, &["stats"]));
+            if now >= before + 20 { Ok(()) } else { Err(format!("{before} then, {now} now")) }
+        });
+    }
+    for (number, from) in quiet_from {
+        let log = cluster.log(number);
+        let later = &log[from..];
+        assert!(!later.contains(&dead) && !later.contains(&id[..8]), "node {number}:\n{later}");
+    }
+}
+
+/// `leave` goes for good: copies move first, the ring closes, and the node ends by itself.
+#[test]
+fn a_node_that_leaves_hands_over_first() {
+    let mut cluster = Cluster::ring(5, Settings::quick());
+    let content = dht_tests::data::bytes(3 << 20, 5);
+    for n in 0..6 {
+        cluster.put(n % 5, &format!("file {n}"), &content[n..]);
+    }
+    for leaver in [3, 1] {
+        cluster.client(leaver, &["leave"]).expect(0);
+        assert_eq!(cluster.ended(leaver), 0, "{}", cluster.log(leaver));
+        cluster.wait_complete();
+        for number in cluster.live() {
+            for n in 0..6 {
+                cluster.check(number, &format!("file {n}"), &content[n..]);
+            }
+        }
+    }
+}
+
+/// A stop mends links at once, and the node comes back as the same one, with its data and without
+/// being told whom to join; even if all of them stop.
+#[test]
+fn a_ring_comes_back_after_all_of_it_stopped() {
+    let mut cluster = Cluster::ring(4, Settings::quick());
+    let content = dht_tests::data::bytes(2 << 20, 9);
+    cluster.put(1, "kept", &content);
+    let ids: Vec<String> = (0..4).map(|number| cluster.id(number)).collect();
+    for number in 0..4 {
+        cluster.stop(number);
+    }
+    // They come back at the addresses that the others remember.
+    let addrs: Vec<String> = (0..4).map(|number| cluster.addr(number)).collect();
+    for number in [2, 0, 3, 1] {
+        cluster.start(number, &["--listen", &addrs[number]]);
+    }
+    for (number, id) in ids.iter().enumerate() {
+        assert_eq!(cluster.ready(number).id, *id, "the identity is kept");
+    }
+    cluster.wait_complete();
+    for number in 0..4 {
+        cluster.check(number, "kept", &content);
+    }
+}
