@@ -33,6 +33,7 @@ mod rtt;
 pub mod stats;
 #[cfg(test)]
 mod testing;
+pub mod theory;
 pub mod time;
 mod timer;
 mod view;

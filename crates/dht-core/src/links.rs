@@ -84,10 +84,13 @@ impl Links {
         Some(self.successors.remove(0))
     }
 
-    /// Puts newer records of known peers in the place of older ones.
+    /// Puts newer records of known peers in the place of older ones of the same life. A new life
+    /// has no claim to the place of an older one; it has to be let in again.
     pub(crate) fn renew(&mut self, contact: &Contact) {
         let newer = |held: &mut Contact| {
-            if held.key() == contact.key() && held.record.sequence() < contact.record.sequence() {
+            let same_life =
+                held.key() == contact.key() && held.incarnation() == contact.incarnation();
+            if same_life && held.record.sequence() < contact.record.sequence() {
                 held.record = contact.record.clone();
             }
         };

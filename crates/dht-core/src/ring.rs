@@ -38,8 +38,9 @@ pub(crate) struct Ring {
     deferred: VecDeque<Question>,
     /// Joins that wait until the head is verified.
     joins_waiting: Vec<(ReplyId, Contact)>,
-    /// The joiner let in while isolated: it may ask for neighbors before it has notified.
-    guest: Option<Contact>,
+    /// The joiner let in last, and when. Of an isolated node it may ask for neighbors before it has
+    /// notified.
+    guest: Option<(Contact, Instant)>,
     rectify: Option<Rectify>,
     notified: VecDeque<(Contact, Vec<Contact>)>,
     stabilize_again: bool,
@@ -578,7 +579,7 @@ impl Ring {
     fn answer(&mut self, out: &mut Outbox, question: Question) {
         match question {
             Question::Neighbors { reply, from, stamp } => {
-                let guest = self.guest.as_ref().is_some_and(|guest| guest.id == from.id);
+                let guest = self.guest.as_ref().is_some_and(|(guest, _)| guest.id == from.id);
                 let serves = match self.standing {
                     Standing::Member | Standing::Leaving => true,
                     Standing::Isolated => guest,

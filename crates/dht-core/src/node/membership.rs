@@ -165,7 +165,7 @@ impl Node {
             Some(Response::Busy) => {
                 // Others are being let in; ours is the next turn, not a failure.
                 self.joining.is_attempting = false;
-                let pause = self.out.jittered(self.out.config.min_timeout);
+                let pause = self.out.jittered(self.out.config.min_timeout / 4);
                 self.out.set_timer(Timer::Join, pause);
             }
             _ => self.join_failed(from),

@@ -16,6 +16,10 @@ impl Ring {
             out.reply(reply, Response::NotMember);
             return;
         }
+        if self.is_expecting(out, &joiner) {
+            self.busy(out, reply);
+            return;
+        }
         // An earlier life of the joiner at the front of the list is skipped (S17).
         let head = self.links.successors().iter().find(|entry| entry.id != joiner.id).cloned();
         match head {
@@ -62,6 +66,16 @@ impl Ring {
         }
     }
 
+    /// Whether another joiner was let in just now and has not become our head yet: a second one in
+    /// the same gap would get the same list, and the two would have to be sorted out by upkeep.
+    fn is_expecting(&self, out: &Outbox, joiner: &Contact) -> bool {
+        self.guest.as_ref().is_some_and(|(guest, since)| {
+            guest.id != joiner.id
+                && self.links.head().is_none_or(|head| head.id != guest.id)
+                && out.now.since(*since) < out.config.min_timeout
+        })
+    }
+
     fn welcome(&mut self, out: &mut Outbox, reply: ReplyId, joiner: Contact) {
         let successors = self.links.successors().iter();
         let answer = Neighbors {
@@ -71,7 +85,7 @@ impl Ring {
             leaving: false,
         };
         self.counts.joins_served = self.counts.joins_served.saturating_add(1);
-        self.guest = Some(joiner);
+        self.guest = Some((joiner, out.now));
         out.reply(reply, Response::Joined(answer));
     }
 }
