@@ -7,16 +7,16 @@
 //! unapplied, since waiting without bound can close a circle of nodes that wait for each other.
 
 mod join;
+mod leave;
 mod rectify;
+mod stabilize;
 
 use std::collections::VecDeque;
-use std::time::Duration;
 
 use crate::event::{ReplyId, RpcId};
-use crate::id::between;
 use crate::interval::Interval;
 use crate::links::Links;
-use crate::message::ring::{Neighbors, Request, Response};
+use crate::message::ring::{Neighbors, Response};
 use crate::outbox::{CallOwner, Outbox};
 use crate::peer::Contact;
 use crate::stats::UpkeepCounts;
@@ -24,10 +24,7 @@ use crate::time::Instant;
 use crate::timer::Timer;
 
 use rectify::Rectify;
-
-/// Shortest pause between two pushes, as a share of the period: 1/20 (guess: a change passes a
-/// list of 16 within one period even if every node is held back once).
-const PUSHES_PER_PERIOD: u32 = 20;
+use stabilize::push_pause;
 
 /// The ring machine of one place.
 #[derive(Clone, Debug)]
@@ -166,36 +163,6 @@ impl Ring {
         self.stabilize(out);
     }
 
-    /// STABILIZE: asks the head for its predecessor and list.
-    pub(crate) fn stabilize(&mut self, out: &mut Outbox) {
-        if !matches!(self.standing, Standing::Member | Standing::Leaving) {
-            return;
-        }
-        if self.operation.is_some() {
-            self.stabilize_again = true;
-            return;
-        }
-        self.stabilize_again = false;
-        self.counts.stabilizations = self.counts.stabilizations.saturating_add(1);
-        self.last_stabilize = Some(out.now);
-        if let Some(head) = self.links.head().cloned() {
-            let stamp = self.heard_of(&head).map(|heard| heard.stamp);
-            let rpc = out.call(CallOwner::Stabilize, &head, Request::Neighbors { stamp });
-            self.operation = Some(Operation::Stabilize { rpc, head });
-        } else if let Some(predecessor) = self.links.predecessor().cloned() {
-            // Empty list: adopt the predecessor if it answers.
-            self.step_two(out, predecessor);
-        }
-    }
-
-    /// STABILIZE because a lookup found somebody silent; at most one per push interval.
-    pub(crate) fn stabilize_soon(&mut self, out: &mut Outbox) {
-        let pause = push_pause(out);
-        if self.last_stabilize.is_none_or(|last| out.now.since(last) >= pause) {
-            self.stabilize(out);
-        }
-    }
-
     /// An answer to a query of ours, or its failure (`None`).
     pub(crate) fn on_answer(
         &mut self,
@@ -230,77 +197,6 @@ impl Ring {
     /// "Let me in after you."
     pub(crate) fn on_join(&mut self, out: &mut Outbox, reply: ReplyId, joiner: Contact) {
         self.ask(out, Question::Join { reply, joiner });
-    }
-
-    /// A head that changed its list says so; treated as a STABILIZE reply.
-    pub(crate) fn on_push(&mut self, out: &mut Outbox, from: Contact, pushed: Neighbors) {
-        let is_head = |ring: &Ring| ring.links.head().is_some_and(|head| head.id == from.id);
-        if !is_head(self) || self.standing != Standing::Member {
-            return;
-        }
-        match &self.operation {
-            Some(Operation::Stabilize { rpc, .. }) => {
-                // What it says now is newer than the answer on its way, which is discarded.
-                out.cancel_call(*rpc);
-                self.operation = None;
-            }
-            Some(_) => {
-                self.pushed = Some((from, pushed));
-                return;
-            }
-            None => {}
-        }
-        self.counts.pushes = self.counts.pushes.saturating_add(1);
-        self.apply_head_answer(out, from, pushed, true);
-        self.settle(out);
-    }
-
-    /// Somebody who may lie between us and our head. If it lies further on, it is passed on to the
-    /// one it may concern: that is how two rings are zipped into one.
-    pub(crate) fn on_candidate(&mut self, out: &mut Outbox, contact: Contact) {
-        if contact.key() == self.links.me().key() || self.standing != Standing::Member {
-            return;
-        }
-        if self.links.is_before_head(contact.id) {
-            self.candidate = Some(contact);
-            self.settle(out);
-        } else if let Some(next) = self.links.closest_preceding(contact.id).cloned() {
-            out.tell(&next, Request::Candidate { contact });
-        }
-    }
-
-    /// A neighbour goes.
-    pub(crate) fn on_leave(
-        &mut self,
-        out: &mut Outbox,
-        leaver: Contact,
-        successors: Vec<Contact>,
-        predecessor: Option<Contact>,
-        for_good: bool,
-    ) {
-        let me = self.links.me().id;
-        let is_leaver = |held: &Contact| held.id == leaver.id;
-        if self.links.head().is_some_and(is_leaver) {
-            self.abandon_query_to(out, &leaver);
-            let inherited = successors.into_iter().filter(|entry| !is_leaver(entry));
-            self.links.set_successors(inherited);
-            self.heard = None;
-            self.counts.repairs = self.counts.repairs.saturating_add(1);
-            self.links_changed();
-            self.stabilize_again = true;
-        }
-        if self.links.predecessor().is_some_and(is_leaver) {
-            self.links.set_predecessor(None);
-            self.links_changed();
-            self.requeue_rectify();
-            // Its predecessor will be ours, once it has answered a ping.
-            if let Some(next) = predecessor.filter(|next| !is_leaver(next) && next.id != me) {
-                self.queue_notifier(next, Vec::new());
-            }
-        }
-        self.changes.push_back(Change::Removed { contact: leaver, for_good });
-        self.check_emptied();
-        self.settle(out);
     }
 
     /// The failure detector's word. Only now may a head be dropped.
@@ -353,51 +249,6 @@ impl Ring {
         self.settle(out);
     }
 
-    /// The rate limit lets the next push out.
-    pub(crate) fn on_push_timer(&mut self, out: &mut Outbox) {
-        self.settle(out);
-    }
-
-    /// From now on no target for anything new; still answers.
-    pub(crate) fn begin_leaving(&mut self) {
-        self.standing = Standing::Leaving;
-    }
-
-    /// Tells both neighbours that we go. [`Change::Unlinked`] follows.
-    pub(crate) fn unlink(&mut self, out: &mut Outbox, for_good: bool) {
-        self.standing = Standing::Leaving;
-        let mut told: Vec<Contact> = Vec::new();
-        for neighbor in self.links.predecessor().into_iter().chain(self.links.head()) {
-            if !told.iter().any(|held| held.id == neighbor.id) {
-                told.push(neighbor.clone());
-            }
-        }
-        for neighbor in &told {
-            let request = Request::Leave {
-                successors: self.links.successors().to_vec(),
-                predecessor: self.links.predecessor().cloned(),
-                for_good,
-            };
-            out.call(CallOwner::Unlink, neighbor, request);
-        }
-        if told.is_empty() {
-            self.changes.push_back(Change::Unlinked);
-        }
-    }
-
-    /// Out for good: no more questions are answered.
-    pub(crate) fn leave_now(&mut self, out: &mut Outbox) {
-        self.standing = Standing::Gone;
-        self.operation = None;
-        for question in std::mem::take(&mut self.deferred) {
-            let (Question::Neighbors { reply, .. } | Question::Join { reply, .. }) = question;
-            out.reply(reply, Response::NotMember);
-        }
-        for (reply, _) in std::mem::take(&mut self.joins_waiting) {
-            out.reply(reply, Response::NotMember);
-        }
-    }
-
     /// The next thing the others should know.
     pub(crate) fn pop_change(&mut self) -> Option<Change> {
         self.changes.pop_front()
@@ -436,123 +287,6 @@ impl Ring {
                 self.links.owned().or(alone)
             }
             Standing::Outside | Standing::Isolated | Standing::Gone => None,
-        }
-    }
-
-    fn on_operation_answer(&mut self, out: &mut Outbox, rpc: RpcId, response: Option<Response>) {
-        // A late reply to an abandoned query is discarded (S12).
-        match self.operation.take() {
-            Some(Operation::Stabilize { rpc: asked, head }) if asked == rpc => {
-                self.on_stabilize_answer(out, head, response);
-            }
-            Some(Operation::StepTwo { rpc: asked, candidate }) if asked == rpc => {
-                self.on_step_two_answer(out, candidate, response);
-            }
-            Some(Operation::ServeJoin { rpc: asked, head, joiner, reply }) if asked == rpc => {
-                self.on_head_pinged(out, head, joiner, reply, response);
-            }
-            other => self.operation = other,
-        }
-    }
-
-    fn on_stabilize_answer(&mut self, out: &mut Outbox, head: Contact, response: Option<Response>) {
-        match response {
-            Some(Response::Neighbors(answer)) => self.apply_head_answer(out, head, answer, false),
-            Some(Response::Unchanged) => {
-                if let Some(answer) = self.heard_of(&head).cloned() {
-                    self.apply_head_answer(out, head, answer, false);
-                }
-            }
-            Some(Response::NotMember) => self.changes.push_back(Change::Gone(head)),
-            Some(_) => {
-                let pause = out.jittered(push_pause(out));
-                out.timers.set_by(Timer::Stabilize, out.now.after(pause));
-            }
-            None => self.changes.push_back(Change::Verify(head)),
-        }
-    }
-
-    /// `succ := cut([h] ++ h.list)`, wholesale; then step 2 or a notify.
-    fn apply_head_answer(
-        &mut self,
-        out: &mut Outbox,
-        head: Contact,
-        answer: Neighbors,
-        pushed: bool,
-    ) {
-        self.take_list(&head, &answer);
-        let me = self.links.me().id;
-        let closer = answer.predecessor.clone().filter(|c| between(me, c.id, head.id));
-        let knows_us = answer.predecessor.as_ref().is_some_and(|held| held.id == me);
-        self.heard = Some((head.clone(), answer));
-        match closer {
-            Some(candidate) => self.step_two(out, candidate),
-            None if pushed && knows_us => {}
-            None => self.notify(out, &head),
-        }
-    }
-
-    /// STEP 2: asks one who may be a closer successor for its list before adopting it.
-    fn step_two(&mut self, out: &mut Outbox, candidate: Contact) {
-        let request = Request::Neighbors { stamp: None };
-        let rpc = out.call(CallOwner::StepTwo, &candidate, request);
-        self.operation = Some(Operation::StepTwo { rpc, candidate });
-    }
-
-    fn on_step_two_answer(
-        &mut self,
-        out: &mut Outbox,
-        candidate: Contact,
-        response: Option<Response>,
-    ) {
-        match response {
-            Some(Response::Neighbors(answer)) if self.links.is_before_head(candidate.id) => {
-                let displaced = self.links.head().cloned();
-                self.take_list(&candidate, &answer);
-                // One that was our head and is unknown to the new one lives in another part of the
-                // ring: it must not be forgotten.
-                let unknown =
-                    |held: &Contact| answer.successors.iter().all(|entry| entry.id != held.id);
-                if let Some(contact) = displaced.filter(unknown) {
-                    out.tell(&candidate, Request::Candidate { contact });
-                }
-                self.heard = Some((candidate.clone(), answer));
-                self.notify(out, &candidate);
-                // A STABILIZE that changed the head runs again at once.
-                self.stabilize_again = true;
-            }
-            Some(Response::NotMember) => {
-                self.changes.push_back(Change::Gone(candidate));
-                self.notify_head(out);
-            }
-            Some(_) => self.notify_head(out),
-            None => {
-                self.changes.push_back(Change::Verify(candidate));
-                self.notify_head(out);
-            }
-        }
-    }
-
-    fn take_list(&mut self, head: &Contact, answer: &Neighbors) {
-        let list = std::iter::once(head.clone()).chain(answer.successors.iter().cloned());
-        if self.links.set_successors(list) {
-            self.links_changed();
-        }
-    }
-
-    fn notify_head(&mut self, out: &mut Outbox) {
-        if let Some(head) = self.links.head().cloned() {
-            self.notify(out, &head);
-        }
-    }
-
-    fn notify(&mut self, out: &mut Outbox, head: &Contact) {
-        let predecessors = self.links.predecessors().to_vec();
-        out.tell(head, Request::Notify { predecessors });
-        if let Some(member) = self.introduce_to.take() {
-            // The head knows us now; the one before us may take us as its head.
-            let contact = self.links.me().clone();
-            out.tell(&member, Request::Candidate { contact });
         }
     }
 
@@ -635,22 +369,6 @@ impl Ring {
         self.rectify_next(out);
     }
 
-    fn flush_push(&mut self, out: &mut Outbox) {
-        if !self.push_wanted || self.standing != Standing::Member {
-            return;
-        }
-        let Some(predecessor) = self.links.predecessor().cloned() else { return };
-        let due = self.last_push.map(|last| last.after(push_pause(out)));
-        if let Some(due) = due.filter(|due| *due > out.now) {
-            out.timers.set_by(Timer::Push, due);
-            return;
-        }
-        self.push_wanted = false;
-        self.last_push = Some(out.now);
-        let pushed = self.neighbors();
-        out.tell(&predecessor, Request::Push(pushed));
-    }
-
     fn links_changed(&mut self) {
         self.push_wanted = true;
         self.changes.push_back(Change::Links);
@@ -674,20 +392,8 @@ impl Ring {
         }
     }
 
-    fn heard_of(&self, head: &Contact) -> Option<&Neighbors> {
-        self.heard
-            .as_ref()
-            .filter(|(from, _)| from.id == head.id && from.incarnation() == head.incarnation())
-            .map(|(_, answer)| answer)
-    }
-
     fn busy(&mut self, out: &mut Outbox, reply: ReplyId) {
         self.counts.busy = self.counts.busy.saturating_add(1);
         out.reply(reply, Response::Busy);
     }
-}
-
-/// Shortest pause between two pushes, and between two STABILIZE runs that lookups cause.
-fn push_pause(out: &Outbox) -> Duration {
-    out.config.stabilize_every / PUSHES_PER_PERIOD
 }

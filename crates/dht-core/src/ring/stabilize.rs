@@ -1,0 +1,244 @@
+//! STABILIZE with its step 2, and PUSH.
+
+use std::time::Duration;
+
+use super::{Change, Operation, Ring, Standing};
+use crate::event::RpcId;
+use crate::id::between;
+use crate::message::ring::{Neighbors, Request, Response};
+use crate::outbox::{CallOwner, Outbox};
+use crate::peer::Contact;
+use crate::timer::Timer;
+
+/// Shortest pause between two pushes, as a share of the period: 1/20 (guess: a change passes a
+/// list of 16 within one period even if every node is held back once).
+const PUSHES_PER_PERIOD: u32 = 20;
+
+impl Ring {
+    /// STABILIZE: asks the head for its predecessor and list.
+    pub(crate) fn stabilize(&mut self, out: &mut Outbox) {
+        if !matches!(self.standing, Standing::Member | Standing::Leaving) {
+            return;
+        }
+        if self.operation.is_some() {
+            self.stabilize_again = true;
+            return;
+        }
+        self.stabilize_again = false;
+        self.counts.stabilizations = self.counts.stabilizations.saturating_add(1);
+        self.last_stabilize = Some(out.now);
+        if let Some(head) = self.links.head().cloned() {
+            let stamp = self.heard_of(&head).map(|heard| heard.stamp);
+            let rpc = out.call(CallOwner::Stabilize, &head, Request::Neighbors { stamp });
+            self.operation = Some(Operation::Stabilize { rpc, head });
+        } else if let Some(predecessor) = self.links.predecessor().cloned() {
+            // Empty list: adopt the predecessor if it answers.
+            self.step_two(out, predecessor);
+        }
+    }
+
+    /// STABILIZE because a lookup found somebody silent; at most one per push interval.
+    pub(crate) fn stabilize_soon(&mut self, out: &mut Outbox) {
+        let pause = push_pause(out);
+        if self.last_stabilize.is_none_or(|last| out.now.since(last) >= pause) {
+            self.stabilize(out);
+        }
+    }
+
+    /// A head that changed its list says so; treated as a STABILIZE reply.
+    pub(crate) fn on_push(&mut self, out: &mut Outbox, from: Contact, pushed: Neighbors) {
+        let is_head = |ring: &Ring| ring.links.head().is_some_and(|head| head.id == from.id);
+        if !is_head(self) || self.standing != Standing::Member {
+            return;
+        }
+        match &self.operation {
+            Some(Operation::Stabilize { rpc, .. }) => {
+                // What it says now is newer than the answer on its way, which is discarded.
+                out.cancel_call(*rpc);
+                self.operation = None;
+            }
+            Some(_) => {
+                self.pushed = Some((from, pushed));
+                return;
+            }
+            None => {}
+        }
+        self.counts.pushes = self.counts.pushes.saturating_add(1);
+        self.apply_head_answer(out, from, pushed, true);
+        self.settle(out);
+    }
+
+    /// Somebody who may lie between us and our head. If it lies further on, it is passed on to the
+    /// one it may concern: that is how two rings are zipped into one.
+    pub(crate) fn on_candidate(&mut self, out: &mut Outbox, contact: Contact) {
+        if contact.key() == self.links.me().key() || self.standing != Standing::Member {
+            return;
+        }
+        if self.links.is_before_head(contact.id) {
+            self.candidate = Some(contact);
+            self.settle(out);
+        } else if let Some(next) = self.links.closest_preceding(contact.id).cloned() {
+            out.tell(&next, Request::Candidate { contact });
+        }
+    }
+
+    /// The rate limit lets the next push out.
+    pub(crate) fn on_push_timer(&mut self, out: &mut Outbox) {
+        self.settle(out);
+    }
+
+    pub(super) fn on_operation_answer(
+        &mut self,
+        out: &mut Outbox,
+        rpc: RpcId,
+        response: Option<Response>,
+    ) {
+        // A late reply to an abandoned query is discarded (S12).
+        match self.operation.take() {
+            Some(Operation::Stabilize { rpc: asked, head }) if asked == rpc => {
+                self.on_stabilize_answer(out, head, response);
+            }
+            Some(Operation::StepTwo { rpc: asked, candidate }) if asked == rpc => {
+                self.on_step_two_answer(out, candidate, response);
+            }
+            Some(Operation::ServeJoin { rpc: asked, head, joiner, reply }) if asked == rpc => {
+                self.on_head_pinged(out, head, joiner, reply, response);
+            }
+            other => self.operation = other,
+        }
+    }
+
+    pub(super) fn on_stabilize_answer(
+        &mut self,
+        out: &mut Outbox,
+        head: Contact,
+        response: Option<Response>,
+    ) {
+        match response {
+            Some(Response::Neighbors(answer)) => self.apply_head_answer(out, head, answer, false),
+            Some(Response::Unchanged) => {
+                if let Some(answer) = self.heard_of(&head).cloned() {
+                    self.apply_head_answer(out, head, answer, false);
+                }
+            }
+            Some(Response::NotMember) => self.changes.push_back(Change::Gone(head)),
+            Some(_) => {
+                let pause = out.jittered(push_pause(out));
+                out.timers.set_by(Timer::Stabilize, out.now.after(pause));
+            }
+            None => self.changes.push_back(Change::Verify(head)),
+        }
+    }
+
+    /// `succ := cut([h] ++ h.list)`, wholesale; then step 2 or a notify.
+    pub(super) fn apply_head_answer(
+        &mut self,
+        out: &mut Outbox,
+        head: Contact,
+        answer: Neighbors,
+        pushed: bool,
+    ) {
+        self.take_list(&head, &answer);
+        let me = self.links.me().id;
+        let closer = answer.predecessor.clone().filter(|c| between(me, c.id, head.id));
+        let knows_us = answer.predecessor.as_ref().is_some_and(|held| held.id == me);
+        self.heard = Some((head.clone(), answer));
+        match closer {
+            Some(candidate) => self.step_two(out, candidate),
+            None if pushed && knows_us => {}
+            None => self.notify(out, &head),
+        }
+    }
+
+    /// STEP 2: asks one who may be a closer successor for its list before adopting it.
+    pub(super) fn step_two(&mut self, out: &mut Outbox, candidate: Contact) {
+        let request = Request::Neighbors { stamp: None };
+        let rpc = out.call(CallOwner::StepTwo, &candidate, request);
+        self.operation = Some(Operation::StepTwo { rpc, candidate });
+    }
+
+    pub(super) fn on_step_two_answer(
+        &mut self,
+        out: &mut Outbox,
+        candidate: Contact,
+        response: Option<Response>,
+    ) {
+        match response {
+            Some(Response::Neighbors(answer)) if self.links.is_before_head(candidate.id) => {
+                let displaced = self.links.head().cloned();
+                self.take_list(&candidate, &answer);
+                // One that was our head and is unknown to the new one lives in another part of the
+                // ring: it must not be forgotten.
+                let unknown =
+                    |held: &Contact| answer.successors.iter().all(|entry| entry.id != held.id);
+                if let Some(contact) = displaced.filter(unknown) {
+                    out.tell(&candidate, Request::Candidate { contact });
+                }
+                self.heard = Some((candidate.clone(), answer));
+                self.notify(out, &candidate);
+                // A STABILIZE that changed the head runs again at once.
+                self.stabilize_again = true;
+            }
+            Some(Response::NotMember) => {
+                self.changes.push_back(Change::Gone(candidate));
+                self.notify_head(out);
+            }
+            Some(_) => self.notify_head(out),
+            None => {
+                self.changes.push_back(Change::Verify(candidate));
+                self.notify_head(out);
+            }
+        }
+    }
+
+    pub(super) fn take_list(&mut self, head: &Contact, answer: &Neighbors) {
+        let list = std::iter::once(head.clone()).chain(answer.successors.iter().cloned());
+        if self.links.set_successors(list) {
+            self.links_changed();
+        }
+    }
+
+    pub(super) fn notify_head(&mut self, out: &mut Outbox) {
+        if let Some(head) = self.links.head().cloned() {
+            self.notify(out, &head);
+        }
+    }
+
+    pub(super) fn notify(&mut self, out: &mut Outbox, head: &Contact) {
+        let predecessors = self.links.predecessors().to_vec();
+        out.tell(head, Request::Notify { predecessors });
+        if let Some(member) = self.introduce_to.take() {
+            // The head knows us now; the one before us may take us as its head.
+            let contact = self.links.me().clone();
+            out.tell(&member, Request::Candidate { contact });
+        }
+    }
+
+    pub(super) fn flush_push(&mut self, out: &mut Outbox) {
+        if !self.push_wanted || self.standing != Standing::Member {
+            return;
+        }
+        let Some(predecessor) = self.links.predecessor().cloned() else { return };
+        let due = self.last_push.map(|last| last.after(push_pause(out)));
+        if let Some(due) = due.filter(|due| *due > out.now) {
+            out.timers.set_by(Timer::Push, due);
+            return;
+        }
+        self.push_wanted = false;
+        self.last_push = Some(out.now);
+        let pushed = self.neighbors();
+        out.tell(&predecessor, Request::Push(pushed));
+    }
+
+    pub(super) fn heard_of(&self, head: &Contact) -> Option<&Neighbors> {
+        self.heard
+            .as_ref()
+            .filter(|(from, _)| from.id == head.id && from.incarnation() == head.incarnation())
+            .map(|(_, answer)| answer)
+    }
+}
+
+/// Shortest pause between two pushes, and between two STABILIZE runs that lookups cause.
+pub(super) fn push_pause(out: &Outbox) -> Duration {
+    out.config.stabilize_every / PUSHES_PER_PERIOD
+}
