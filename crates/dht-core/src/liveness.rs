@@ -33,6 +33,8 @@ struct Peer {
 enum Stage {
     Quiet,
     Direct(Contact),
+    /// Like `Direct`, but a neighbour has already said that it gets no answer.
+    Testified(Contact),
     Indirect(Contact),
     Dead,
 }
@@ -56,13 +58,28 @@ impl Liveness {
         }
         match peer.stage {
             Stage::Dead => Some(Verdict::Dead(contact.clone())),
-            Stage::Direct(_) | Stage::Indirect(_) => None,
+            Stage::Direct(_) | Stage::Testified(_) | Stage::Indirect(_) => None,
             Stage::Quiet => {
                 peer.stage = Stage::Direct(contact.clone());
                 out.call(CallOwner::Probe(contact.key()), contact, Request::Ping);
                 None
             }
         }
+    }
+
+    /// Like [`Liveness::verify`], where a neighbour's word stands for the indirect probe: a node
+    /// that claims to come right before us has found nobody alive between.
+    pub(crate) fn verify_testified(
+        &mut self,
+        out: &mut Outbox,
+        contact: &Contact,
+    ) -> Option<Verdict> {
+        let verdict = self.verify(out, contact);
+        let peer = self.peer(contact, out.now);
+        if let Stage::Direct(asked) = &peer.stage {
+            peer.stage = Stage::Testified(asked.clone());
+        }
+        verdict
     }
 
     /// A peer was heard: an answer, or a request of its own. A verification under way ends well.
@@ -74,7 +91,9 @@ impl Liveness {
         peer.heard = now;
         peer.missed = 0;
         match std::mem::replace(&mut peer.stage, Stage::Quiet) {
-            Stage::Direct(asked) | Stage::Indirect(asked) => Some(Verdict::Alive(asked)),
+            Stage::Direct(asked) | Stage::Testified(asked) | Stage::Indirect(asked) => {
+                Some(Verdict::Alive(asked))
+            }
             Stage::Quiet | Stage::Dead => None,
         }
     }
@@ -97,7 +116,11 @@ impl Liveness {
     ) -> Option<Verdict> {
         let limit = out.config.missed_probes;
         let peer = self.peers.get_mut(&key)?;
-        let Stage::Direct(contact) = peer.stage.clone() else { return None };
+        let (contact, helper) = match peer.stage.clone() {
+            Stage::Direct(contact) => (contact, helper),
+            Stage::Testified(contact) => (contact, None),
+            Stage::Quiet | Stage::Indirect(_) | Stage::Dead => return None,
+        };
         if peer.missed < limit {
             out.call(CallOwner::Probe(key), &contact, Request::Ping);
             return None;
@@ -163,7 +186,9 @@ impl Liveness {
         let peer = self.peers.get_mut(&key)?;
         let stage = std::mem::replace(&mut peer.stage, Stage::Dead);
         match stage {
-            Stage::Direct(contact) | Stage::Indirect(contact) => Some(Verdict::Dead(contact)),
+            Stage::Direct(contact) | Stage::Testified(contact) | Stage::Indirect(contact) => {
+                Some(Verdict::Dead(contact))
+            }
             Stage::Quiet | Stage::Dead => None,
         }
     }
@@ -253,6 +278,20 @@ mod tests {
         liveness.on_probe_failed(&mut out, peer.key(), Some(&contact(8)));
         assert_eq!(liveness.on_indirect(peer.key(), true), Some(Verdict::Alive(peer.clone())));
         assert!(liveness.is_suspect(&peer.key()) && !liveness.is_dead(&peer));
+    }
+
+    #[test]
+    fn a_neighbours_word_stands_for_the_indirect_probe() {
+        let (mut liveness, mut out) = (Liveness::default(), outbox());
+        let (peer, helper) = (contact(7), contact(8));
+        liveness.missed(&peer, out.now);
+        assert_eq!(liveness.verify_testified(&mut out, &peer), None);
+        liveness.missed(&peer, out.now);
+        assert_eq!(liveness.on_probe_failed(&mut out, peer.key(), Some(&helper)), None);
+        liveness.missed(&peer, out.now);
+        let verdict = liveness.on_probe_failed(&mut out, peer.key(), Some(&helper));
+        assert_eq!(verdict, Some(Verdict::Dead(peer)));
+        assert_eq!(sent(&mut out), vec![(7, Request::Ping); 2]);
     }
 
     #[test]

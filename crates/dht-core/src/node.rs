@@ -369,6 +369,10 @@ impl Node {
                     let verdict = self.liveness.verify(&mut self.out, &contact);
                     self.on_verdict(verdict);
                 }
+                Change::VerifyTestified(contact) => {
+                    let verdict = self.liveness.verify_testified(&mut self.out, &contact);
+                    self.on_verdict(verdict);
+                }
                 Change::Gone(contact) => {
                     let verdict = self.liveness.gone(&contact, self.out.now);
                     self.on_verdict(verdict);

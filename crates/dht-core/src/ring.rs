@@ -78,6 +78,8 @@ pub(crate) enum Change {
     Placed,
     /// Make sure that this one lives.
     Verify(Contact),
+    /// The same; one who claims its place has already found it silent.
+    VerifyTestified(Contact),
     /// This one has no place any more: it said so.
     Gone(Contact),
     /// A neighbour was taken out: dead, or gone by LEAVE or a stop.

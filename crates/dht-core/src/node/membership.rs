@@ -223,11 +223,11 @@ impl Node {
         let pause = self.out.jittered(period);
         self.out.set_timer(Timer::Stabilize, pause);
         self.ring.stabilize(&mut self.out);
-        // A live predecessor asks us every period; one that does not is looked at before anybody
-        // else has to wait for the verdict. It is not dropped for it.
+        // A live predecessor asks us at least every 1.5 periods; one that does not is looked at
+        // before anybody else has to wait for the verdict. It is not dropped for it.
         if let Some(held) = self.ring.links().predecessor().cloned() {
             let heard = self.liveness.last_heard(&held.key());
-            let silent = heard.is_none_or(|heard| self.out.now.since(heard) > period * 5 / 2);
+            let silent = heard.is_none_or(|heard| self.out.now.since(heard) > period * 7 / 4);
             if silent && !self.liveness.is_dead(&held) {
                 let verdict = self.liveness.verify(&mut self.out, &held);
                 self.on_verdict(verdict);

@@ -116,7 +116,7 @@ impl Ring {
             }
             None => {
                 self.rectify = Some(Rectify { stage: Stage::Verdict, ..rectify });
-                self.changes.push_back(Change::Verify(from.clone()));
+                self.changes.push_back(Change::VerifyTestified(from.clone()));
             }
         }
         self.rectify_next(out);
