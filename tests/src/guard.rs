@@ -19,8 +19,8 @@ pub fn bind_to_this_process(command: &mut Command) {
 
 struct Guard {
     group: i32,
-    _shell: Child,
-    _alive: PipeWriter,
+    /// Held, never read: they end with this process.
+    _held: (Child, PipeWriter),
 }
 
 impl Guard {
@@ -35,6 +35,25 @@ impl Guard {
             .spawn()
             .expect("there is a shell");
         let group = i32::try_from(shell.id()).expect("process ids are small");
-        Guard { group, _shell: shell, _alive: alive }
+        Guard { group, _held: (shell, alive) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt;
+
+    use super::*;
+
+    #[test]
+    fn the_group_dies_when_the_pipe_closes() {
+        let Guard { group, _held: (mut shell, alive) } = Guard::start();
+        let mut bound = Command::new("sh");
+        bound.args(["-c", "while :; do read -r line || exec tail -f /dev/null; done"]);
+        bound.stdin(Stdio::null()).process_group(group);
+        let mut bound = bound.spawn().expect("there is a shell");
+        drop(alive);
+        assert_eq!(bound.wait().expect("it is ours").signal(), Some(9));
+        assert_eq!(shell.wait().expect("it is ours").signal(), Some(9));
     }
 }

@@ -157,3 +157,19 @@ pub fn signal_process(pid: u32, name: &str) {
     let status = shell.args(["-c", &format!("kill -s {name} {pid}")]).status();
     assert!(status.expect("there is a shell").success(), "process {pid} is gone already");
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ready_lines_are_read() {
+        let line = "ready id=00ff listen=127.0.0.1:4433 ring=default";
+        let ready = Ready::parse(line).expect("it is one");
+        assert_eq!((ready.id.as_str(), ready.listen.as_str()), ("00ff", "127.0.0.1:4433"));
+        assert_eq!(ready.ring, "default");
+        for bad in ["", "ready", "ready id=1 listen=2", "id=1 listen=2 ring=3"] {
+            assert_eq!(Ready::parse(bad), None, "{bad:?}");
+        }
+    }
+}
