@@ -7,6 +7,9 @@ use std::time::Duration;
 
 use dht_core::PeerKey;
 use dht_core::message::{Refusal, RingId};
+use quinn::ConnectionError;
+
+use crate::codes;
 
 /// Why an identity file could not be used. The file is never changed then.
 #[derive(Debug, thiserror::Error)]
@@ -75,12 +78,14 @@ pub enum BindError {
         source: io::Error,
     },
     /// A limit is out of the range that QUIC allows.
-    #[error("{field} is {value}, but may be at most {most}")]
+    #[error("{field} is {value}, but must lie between {least} and {most}")]
     Limit {
         /// Which limit.
         field: &'static str,
         /// Its value.
         value: u64,
+        /// The least that works.
+        least: u64,
         /// The most that works.
         most: u64,
     },
@@ -308,3 +313,47 @@ impl From<DialError> for RequestError {
         }
     }
 }
+
+impl From<Lost> for RequestError {
+    fn from(lost: Lost) -> RequestError {
+        match lost {
+            Lost::Closed { code } if code == u64::from(codes::SHUTTING_DOWN) => {
+                RequestError::ShuttingDown
+            }
+            lost => RequestError::Lost(lost),
+        }
+    }
+}
+
+impl From<BodyError> for RequestError {
+    fn from(error: BodyError) -> RequestError {
+        match error {
+            BodyError::Reset { code } => RequestError::Reset { code },
+            BodyError::Stalled => RequestError::Lost(Lost::Silence),
+            BodyError::Lost(lost) => lost.into(),
+            BodyError::BadAnswer => RequestError::BadAnswer,
+        }
+    }
+}
+
+impl From<&ConnectionError> for Lost {
+    fn from(error: &ConnectionError) -> Lost {
+        match error {
+            ConnectionError::TimedOut => Lost::Silence,
+            ConnectionError::Reset => Lost::Restarted,
+            ConnectionError::ApplicationClosed(close) => {
+                Lost::Closed { code: close.error_code.into_inner() }
+            }
+            ConnectionError::ConnectionClosed(close) => {
+                Lost::Protocol { code: close.error_code.into() }
+            }
+            ConnectionError::TransportError(error) => Lost::Protocol { code: error.code.into() },
+            // RFC 9000, section 20.1: the nearest numbers that there are.
+            ConnectionError::VersionMismatch => Lost::Protocol { code: PROTOCOL_VIOLATION },
+            ConnectionError::LocallyClosed | ConnectionError::CidsExhausted => Lost::Here,
+        }
+    }
+}
+
+/// RFC 9000, section 20.1.
+const PROTOCOL_VIOLATION: u64 = 0x0a;

@@ -4,15 +4,34 @@
 //! dials on demand, and carries one request per stream: a frame, perhaps bulk bytes, and back the
 //! same. What crosses the wire is told in `docs/wire.md`; what the messages mean is dht-core's.
 
+mod about;
+mod accept;
+mod ask;
+mod backoff;
 mod body;
+mod check;
 pub mod codes;
 mod config;
+mod dial;
 mod endpoint;
 mod error;
+mod frame;
 mod identity;
 mod incoming;
+mod link;
 mod peer;
+mod race;
 mod record;
+mod serve;
+mod shared;
+mod socket;
+mod table;
+mod tasks;
+mod tls;
+mod transport;
+
+#[cfg(test)]
+mod tests;
 
 pub use body::{BodyReader, BodyWriter};
 pub use config::{EndpointConfig, Limits};

@@ -3,38 +3,43 @@
 use std::future::{Future, IntoFuture};
 use std::net::SocketAddr;
 use std::pin::Pin;
+use std::sync::Arc;
 
 use dht_core::PeerKey;
 use dht_core::message::{Answer, Frame, Hello};
 
+use crate::ask::{To, ask, ask_body};
 use crate::body::{BodyReader, BodyWriter};
 use crate::error::RequestError;
+use crate::frame::Kind;
+use crate::link::{Link, read_reply};
 
-/// A peer that answered a dial.
+/// A peer that answered a dial. It needs no record: should its connection close meanwhile, it is
+/// dialled again at the same address, and only the same key will do.
 #[derive(Clone, Debug)]
 pub struct Peer {
-    /// The key it presented.
+    /// The key it proved.
     pub key: PeerKey,
     /// What it said of itself.
     pub hello: Hello,
     /// Where it answered.
     pub remote: SocketAddr,
+    pub(crate) link: Arc<Link>,
 }
 
 impl Peer {
-    /// Asks it.
+    /// Asks it. See [`Endpoint::request`](crate::Endpoint::request).
     pub async fn request(&self, frame: Frame) -> Result<Reply, RequestError> {
-        let _ = frame;
-        Err(RequestError::Closed)
+        ask(&self.link.shared, To::Peer(self), frame).await
     }
 
-    /// Asks it, with bytes after the frame.
+    /// Asks it, with bytes after the frame. See
+    /// [`Endpoint::request_body`](crate::Endpoint::request_body).
     pub async fn request_body(
         &self,
         frame: Frame,
     ) -> Result<(BodyWriter, PendingReply), RequestError> {
-        let _ = frame;
-        Err(RequestError::Closed)
+        ask_body(&self.link.shared, To::Peer(self), frame).await
     }
 }
 
@@ -49,15 +54,20 @@ pub struct Reply {
     pub connect_us: u64,
 }
 
-/// The answer to a request whose bytes are still being sent.
+/// The answer to a request whose bytes are still being sent: await it. It may come before all bytes
+/// are sent, and then says why no more are wanted.
 #[derive(Debug)]
-pub struct PendingReply {}
+pub struct PendingReply {
+    pub(crate) reader: BodyReader,
+    pub(crate) kind: Kind,
+    pub(crate) connect_us: u64,
+}
 
 impl IntoFuture for PendingReply {
     type Output = Result<Reply, RequestError>;
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(std::future::ready(Err(RequestError::Closed)))
+        Box::pin(read_reply(self.reader, self.kind, self.connect_us))
     }
 }
