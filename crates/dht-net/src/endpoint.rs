@@ -27,7 +27,7 @@ use crate::link::Link;
 use crate::peer::{Peer, PendingReply, Reply};
 use crate::record::RecordBook;
 use crate::shared::{OwnHello, Shared};
-use crate::socket::{self, Socket};
+use crate::socket::{self, Meter, Socket};
 use crate::table::Table;
 use crate::tasks::Tasks;
 use crate::tls::Tls;
@@ -60,7 +60,8 @@ impl Endpoint {
         let udp = socket::bind(listen, limits.socket_buffer)?;
         let local = udp.local_addr().map_err(failed)?;
         let udp = quinn::Runtime::wrap_udp_socket(&tasks, udp).map_err(failed)?;
-        let socket = Arc::new(Socket::new(udp));
+        let meter = Arc::<Meter>::default();
+        let socket = Arc::new(Socket::new(udp, meter.clone()));
         let transport = Arc::new(transport::config(&limits));
         let server = listen.map(|_| {
             let tls = tls.server().expect("the provider has the suite of QUIC's first packets");
@@ -69,7 +70,7 @@ impl Endpoint {
         let quinn = quinn::Endpoint::new_with_abstract_socket(
             transport::endpoint_config(&identity, &limits),
             server,
-            socket.clone(),
+            socket,
             Arc::new(tasks.clone()),
         )
         .map_err(failed)?;
@@ -86,7 +87,7 @@ impl Endpoint {
             limits,
             tls,
             transport,
-            socket,
+            meter,
             quinn: Mutex::new(Some(quinn.clone())),
             incoming: Mutex::new(Some(sender)),
             stop: CancellationToken::new(),
@@ -155,7 +156,7 @@ impl Endpoint {
 
     /// UDP payload bytes since the start.
     pub fn traffic(&self) -> TrafficReport {
-        self.shared.socket.traffic()
+        self.shared.meter.traffic()
     }
 
     /// Closes every connection to this peer at once.
@@ -170,7 +171,7 @@ impl Endpoint {
 
     /// Whether the socket receives and no task has panicked.
     pub fn is_healthy(&self) -> bool {
-        self.shared.socket.is_healthy() && self.shared.tasks.are_healthy()
+        self.shared.meter.is_healthy() && self.shared.tasks.are_healthy()
     }
 
     /// Takes nothing new, lets open requests end, tells the peers that this node goes down, and

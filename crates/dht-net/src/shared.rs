@@ -21,7 +21,7 @@ use crate::error::RequestError;
 use crate::frame::encode;
 use crate::incoming::Incoming;
 use crate::record::RecordBook;
-use crate::socket::Socket;
+use crate::socket::Meter;
 use crate::table::Table;
 use crate::tasks::Tasks;
 use crate::tls::Tls;
@@ -40,7 +40,7 @@ pub(crate) struct Shared {
     pub(crate) backoffs: Backoffs,
     pub(crate) tls: Tls,
     pub(crate) transport: Arc<quinn::TransportConfig>,
-    pub(crate) socket: Arc<Socket>,
+    pub(crate) meter: Arc<Meter>,
     /// `None` once closed: then the socket is free again.
     pub(crate) quinn: Mutex<Option<quinn::Endpoint>>,
     /// `None` once closed: then the owner's receiver ends.

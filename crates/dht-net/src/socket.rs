@@ -57,24 +57,20 @@ fn bind_to(addr: SocketAddr, buffer: usize) -> Result<std::net::UdpSocket, BindE
 /// first one: a network that goes down and comes back must not take the node with it.
 pub(crate) struct Socket {
     inner: Arc<dyn AsyncUdpSocket>,
+    meter: Arc<Meter>,
+    pause: Mutex<Option<Pin<Box<Sleep>>>>,
+}
+
+/// What a socket counts. Unlike the socket itself it may be held for ever.
+#[derive(Debug, Default)]
+pub(crate) struct Meter {
     bytes_in: AtomicU64,
     bytes_out: AtomicU64,
     /// Receive errors since the last datagram.
     errors: AtomicU32,
-    pause: Mutex<Option<Pin<Box<Sleep>>>>,
 }
 
-impl Socket {
-    pub(crate) fn new(inner: Arc<dyn AsyncUdpSocket>) -> Socket {
-        Socket {
-            inner,
-            bytes_in: AtomicU64::new(0),
-            bytes_out: AtomicU64::new(0),
-            errors: AtomicU32::new(0),
-            pause: Mutex::new(None),
-        }
-    }
-
+impl Meter {
     pub(crate) fn traffic(&self) -> TrafficReport {
         TrafficReport {
             bytes_in: self.bytes_in.load(Ordering::Relaxed),
@@ -85,6 +81,12 @@ impl Socket {
     /// Whether receiving works, as far as can be told.
     pub(crate) fn is_healthy(&self) -> bool {
         self.errors.load(Ordering::Relaxed) < MAX_ERRORS
+    }
+}
+
+impl Socket {
+    pub(crate) fn new(inner: Arc<dyn AsyncUdpSocket>, meter: Arc<Meter>) -> Socket {
+        Socket { inner, meter, pause: Mutex::new(None) }
     }
 
     /// `Ready` when receiving may be tried again.
@@ -98,7 +100,7 @@ impl Socket {
     }
 
     fn on_error(&self, error: &io::Error) {
-        let errors = self.errors.fetch_add(1, Ordering::Relaxed).saturating_add(1);
+        let errors = self.meter.errors.fetch_add(1, Ordering::Relaxed).saturating_add(1);
         if errors == MAX_ERRORS {
             tracing::warn!(%error, "the UDP socket only gives errors; trying on");
         }
@@ -116,7 +118,7 @@ impl AsyncUdpSocket for Socket {
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
         self.inner.try_send(transmit)?;
-        self.bytes_out.fetch_add(transmit.contents.len() as u64, Ordering::Relaxed);
+        self.meter.bytes_out.fetch_add(transmit.contents.len() as u64, Ordering::Relaxed);
         Ok(())
     }
 
@@ -127,14 +129,14 @@ impl AsyncUdpSocket for Socket {
         meta: &mut [RecvMeta],
     ) -> Poll<io::Result<usize>> {
         loop {
-            if self.errors.load(Ordering::Relaxed) >= MAX_ERRORS {
+            if !self.meter.is_healthy() {
                 std::task::ready!(self.poll_pause(cx));
             }
             match std::task::ready!(self.inner.poll_recv(cx, bufs, meta)) {
                 Ok(count) => {
-                    self.errors.store(0, Ordering::Relaxed);
+                    self.meter.errors.store(0, Ordering::Relaxed);
                     let bytes: usize = meta[..count].iter().map(|meta| meta.len).sum();
-                    self.bytes_in.fetch_add(bytes as u64, Ordering::Relaxed);
+                    self.meter.bytes_in.fetch_add(bytes as u64, Ordering::Relaxed);
                     return Poll::Ready(Ok(count));
                 }
                 Err(error) => self.on_error(&error),
@@ -261,7 +263,8 @@ mod tests {
             |count: usize| (0..count).map(move |n| Err(io::Error::from(kinds[n % kinds.len()])));
         let script: VecDeque<io::Result<usize>> =
             errors(4).chain([Ok(1)]).chain(errors(20)).chain([Ok(1)]).collect();
-        let socket = Socket::new(Arc::new(Scripted(Mutex::new(script))));
+        let meter = Arc::new(Meter::default());
+        let socket = Socket::new(Arc::new(Scripted(Mutex::new(script))), meter.clone());
         let receive = || {
             std::future::poll_fn(|cx| {
                 let mut bytes = [0; 8];
@@ -270,14 +273,14 @@ mod tests {
             })
         };
         assert_eq!(receive().await.expect("no error"), 1);
-        assert!(socket.is_healthy());
+        assert!(meter.is_healthy());
         {
             let mut second = std::pin::pin!(receive());
             assert!(futures_util::poll!(second.as_mut()).is_pending(), "it pauses");
-            assert!(!socket.is_healthy(), "and says so");
+            assert!(!meter.is_healthy(), "and says so");
             assert_eq!(second.await.expect("no error"), 1);
         }
-        assert!(socket.is_healthy());
-        assert_eq!(socket.traffic(), TrafficReport { bytes_in: 200, bytes_out: 0 });
+        assert!(meter.is_healthy());
+        assert_eq!(meter.traffic(), TrafficReport { bytes_in: 200, bytes_out: 0 });
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use quinn::congestion::CubicConfig;
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt};
 
@@ -16,6 +17,8 @@ pub(crate) fn config(limits: &Limits) -> TransportConfig {
     mtu.upper_bound(limits.max_udp_payload);
     let silence = IdleTimeout::try_from(limits.silence_timeout)
         .expect("a valid time-out fits into QUIC's 62 bits of milliseconds");
+    let mut cubic = CubicConfig::default();
+    cubic.initial_window(INITIAL_WINDOW);
     let mut transport = TransportConfig::default();
     transport
         .max_concurrent_bidi_streams(limits.max_streams_per_peer.into())
@@ -30,6 +33,7 @@ pub(crate) fn config(limits: &Limits) -> TransportConfig {
         // keeps alive those that wait for a slow answer, and finds out when there is nobody left
         // to give it.
         .keep_alive_interval(Some(limits.silence_timeout / 3))
+        .congestion_controller_factory(Arc::new(cubic))
         .mtu_discovery_config(Some(mtu));
     transport
 }
@@ -92,6 +96,10 @@ impl Limits {
     }
 }
 
+/// Bytes that a new connection may have under way. RFC 9002, section 7.2, says 14,720, which is two
+/// of our longest datagrams: the probes of MTU discovery alone would fill it, and a connection that
+/// is closed then would go without a word. Ten of them (guess).
+const INITIAL_WINDOW: u64 = 65_000;
 /// Bytes that a caller may send before it is looked at: a few packets of a handshake (guess).
 const INCOMING_BUFFER: u64 = 16 * 1024;
 /// Ten years: as good as never, and no clock overflows.
