@@ -34,6 +34,11 @@ impl JoinAddr {
         self.host.parse::<IpAddr>().ok().map(|ip| SocketAddr::new(ip, self.port))
     }
 
+    /// Whether the host is `localhost`, which names loopback everywhere (RFC 6761, section 6.3).
+    pub fn is_localhost(&self) -> bool {
+        self.host.eq_ignore_ascii_case("localhost")
+    }
+
     /// Every address the host has now, in the resolver's order, at most [`MAX_RESOLVED`]. Asks DNS
     /// off the calling task; names are asked again at every call, since they may move.
     pub async fn resolve(&self) -> io::Result<Vec<SocketAddr>> {

@@ -46,18 +46,9 @@ pub enum StartError {
         /// Where the key should be.
         key: PathBuf,
     },
-    /// The key file is there but is no key: cut short, or overwritten.
-    #[error(
-        "the identity key {} is damaged ({reason}); restore it from a copy, or start with another \
-         --data-dir",
-        key.display()
-    )]
-    IdentityDamaged {
-        /// The key file.
-        key: PathBuf,
-        /// What is wrong with it.
-        reason: io::Error,
-    },
+    /// The key file is there but cannot be used: cut short, overwritten, or not readable.
+    #[error(transparent)]
+    Identity(#[from] dht_net::IdentityError),
     /// What the store keeps about its ring cannot be read.
     #[error(
         "the store's record `{name}` is damaged; restore it from a copy, or start with another --data-dir"
@@ -67,8 +58,11 @@ pub enum StartError {
         name: &'static str,
     },
     /// The store cannot be opened.
-    #[error("cannot open the store: {0}")]
-    Store(io::Error),
+    #[error(transparent)]
+    StoreOpen(Box<dht_store::OpenError>),
+    /// The store opened but does not work.
+    #[error(transparent)]
+    Store(#[from] dht_store::StoreError),
     /// Another socket has the port.
     #[error("UDP port {} of {} is in use by another process; give this node another --listen", addr.port(), addr.ip())]
     PortInUse {
@@ -99,6 +93,9 @@ pub enum StartError {
         /// What was asked for.
         asked: u8,
     },
+    /// A task of the start panicked: a bug.
+    #[error("opening the data place failed; this is a bug")]
+    Crashed,
     /// `--advertise` cannot be dialled by anybody.
     #[error("--advertise {addr} cannot be dialled: it must name one address and a port")]
     Advertise {

@@ -1,0 +1,44 @@
+//! How long to wait before the next try: longer each time, and not all nodes at the same moment.
+
+use std::time::Duration;
+
+use rand::RngExt;
+
+/// Delays that double from [`FIRST`] to [`LONGEST`], each jittered.
+#[derive(Debug)]
+pub(super) struct Backoff {
+    next: Duration,
+}
+
+impl Backoff {
+    pub(super) fn new() -> Backoff {
+        Backoff { next: FIRST }
+    }
+
+    /// The next delay: 0.75 to 1.25 of 1, 2, 4, .. 60 s.
+    pub(super) fn delay(&mut self) -> Duration {
+        let delay = self.next;
+        self.next = (delay * 2).min(LONGEST);
+        delay.mul_f64(rand::rng().random_range(0.75..1.25))
+    }
+}
+
+/// First delay (`docs/protocol.md`: a dead bootstrap is asked after 1, 2, 4, .. s).
+const FIRST: Duration = Duration::from_secs(1);
+/// Longest delay. 60 s by default (guess): a bootstrap that comes up is used within a minute.
+const LONGEST: Duration = Duration::from_secs(60);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_double_up_to_a_minute() {
+        let mut backoff = Backoff::new();
+        for base in [1, 2, 4, 8, 16, 32, 60, 60] {
+            let base = Duration::from_secs(base);
+            let delay = backoff.delay();
+            assert!(delay >= base.mul_f64(0.75) && delay <= base.mul_f64(1.25), "{delay:?}");
+        }
+    }
+}

@@ -1,0 +1,136 @@
+//! `info`: a manifest, and which peers hold which of its chunks.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use dht_core::config::RingParams;
+use dht_core::manifest::{ChunkRef, Content, ContentHash};
+use dht_core::message::bulk::MAX_CHUNKS;
+use dht_core::message::client::{ClientResponse, InfoReport};
+use dht_core::register::Key;
+use dht_core::{Contact, PeerKey};
+use futures_util::stream::{self, StreamExt};
+
+use super::failure::ClientFailure;
+use super::manifest;
+use super::read::read_chunk;
+use super::refs::RefReader;
+use super::replicate::place;
+use crate::node::shared::Shared;
+
+/// Answers `info`.
+pub(super) async fn info(shared: &Arc<Shared>, key: Key) -> Result<ClientResponse, ClientFailure> {
+    let file = manifest::read(shared, key).await?;
+    let params = shared.params().ok_or_else(ClientFailure::not_member)?;
+    let (refs, chunk_count) =
+        listed(shared, params, &file.manifest.content, file.manifest.size).await?;
+    let mut chunks = holders(shared, &params, refs).await;
+    chunks.truncate(fitting(&chunks));
+    Ok(ClientResponse::Info(InfoReport {
+        created_ms: file.manifest.created_ms,
+        file: file.report,
+        replicas: file.replicas,
+        chunks,
+        chunk_count,
+    }))
+}
+
+/// The first chunks of a file, and how many there are in all.
+async fn listed(
+    shared: &Arc<Shared>,
+    params: RingParams,
+    content: &Content,
+    size: u64,
+) -> Result<(Vec<ChunkRef>, u64), ClientFailure> {
+    match content {
+        Content::Inline(_) => Ok((Vec::new(), 0)),
+        Content::Chunks(refs) => Ok((refs.clone(), refs.len() as u64)),
+        Content::ChunkList(lists) => {
+            let mut reader = RefReader::new();
+            let mut refs: Vec<ChunkRef> = Vec::new();
+            for list in lists {
+                if refs.len() >= MAX_SHOWN {
+                    break;
+                }
+                let piece = read_chunk(shared.clone(), params, *list).await?;
+                refs.extend(reader.feed(&piece).unwrap_or_default());
+            }
+            let len = refs.first().map_or(1, |first| u64::from(first.len));
+            refs.truncate(MAX_SHOWN);
+            Ok((refs, size.div_ceil(len)))
+        }
+    }
+}
+
+/// How many of these fit the answer.
+fn fitting(chunks: &[(ChunkRef, Vec<Contact>)]) -> usize {
+    let mut bytes = 0;
+    let fits = |entry: &(ChunkRef, Vec<Contact>)| {
+        bytes += postcard::experimental::serialized_size(entry).unwrap_or(MAX_SHOWN_BYTES);
+        bytes <= MAX_SHOWN_BYTES
+    };
+    chunks.iter().map(fits).take_while(|fits| *fits).count()
+}
+
+/// Asks the peers that may hold a chunk whether they do.
+async fn holders(
+    shared: &Arc<Shared>,
+    params: &RingParams,
+    refs: Vec<ChunkRef>,
+) -> Vec<(ChunkRef, Vec<Contact>)> {
+    let placed: Vec<(ChunkRef, Vec<Contact>)> = stream::iter(refs)
+        .map(|chunk| async move {
+            let placement = place(shared, params, chunk).await;
+            // The replica set and as many spares: where copies are on the move.
+            let peers = placement.map(|placement| {
+                let near = placement.set * 2;
+                placement.peers.into_iter().take(near).collect()
+            });
+            (chunk, peers.unwrap_or_default())
+        })
+        .buffered(LOOKUPS_AT_ONCE)
+        .collect()
+        .await;
+    let mut questions: BTreeMap<PeerKey, (Contact, Vec<ContentHash>)> = BTreeMap::new();
+    for (chunk, peers) in &placed {
+        for peer in peers {
+            let question = questions.entry(peer.key());
+            question.or_insert_with(|| (peer.clone(), Vec::new())).1.push(chunk.hash);
+        }
+    }
+    let batches: Vec<(Contact, Vec<ContentHash>)> = questions
+        .into_values()
+        .flat_map(|(peer, hashes)| {
+            let batch = |part: &[ContentHash]| (peer.clone(), part.to_vec());
+            hashes.chunks(MAX_CHUNKS).map(batch).collect::<Vec<_>>()
+        })
+        .collect();
+    let held: HashSet<(PeerKey, ContentHash)> = stream::iter(batches)
+        .map(|(peer, hashes)| async move {
+            let flags = shared.chunks.held(&peer, hashes.clone()).await.unwrap_or_default();
+            let held = hashes.into_iter().zip(flags).filter(|(_, held)| *held);
+            held.map(|(hash, _)| (peer.key(), hash)).collect::<Vec<_>>()
+        })
+        .buffer_unordered(PEERS_AT_ONCE)
+        .flat_map(stream::iter)
+        .collect()
+        .await;
+    let holds = |chunk: &ChunkRef, peer: &Contact| held.contains(&(peer.key(), chunk.hash));
+    placed
+        .into_iter()
+        .map(|(chunk, peers)| {
+            let holders = peers.into_iter().filter(|peer| holds(&chunk, peer)).collect();
+            (chunk, holders)
+        })
+        .collect()
+}
+
+/// Chunks asked about at most: as many as could be shown if each had one holder.
+const MAX_SHOWN: usize = 1024;
+/// Bytes of the list of chunks at most: the answer is one frame of 256 KiB, and the manifest's notes
+/// must fit beside it (guess).
+const MAX_SHOWN_BYTES: usize = 176 * 1024;
+/// Lookups at once (guess).
+const LOOKUPS_AT_ONCE: usize = 16;
+/// Peers asked at once (guess).
+const PEERS_AT_ONCE: usize = 16;

@@ -1,0 +1,95 @@
+//! Lookups for clients: one with its path, or many for the statistics.
+
+use std::sync::Arc;
+
+use dht_core::Id;
+use dht_core::config::Config;
+use dht_core::event::Purpose;
+use dht_core::message::client::{ClientResponse, MAX_SAMPLES, SampleReport};
+use dht_core::message::ring::Routing;
+use dht_core::stats::Histogram;
+use futures_util::stream::{self, StreamExt};
+
+use super::failure::ClientFailure;
+use crate::node::driver::{Found, LookupTarget};
+use crate::node::shared::Shared;
+
+/// Answers `Lookup`: a lookup that found nobody is an answer too, with its path so far.
+pub(super) async fn lookup(
+    shared: &Arc<Shared>,
+    id: Id,
+    routing: Option<Routing>,
+    depth: Option<u16>,
+) -> Result<ClientResponse, ClientFailure> {
+    check(routing, depth)?;
+    let target = LookupTarget { id, routing, depth, purpose: Purpose::Client };
+    Ok(ClientResponse::Lookup(counted(shared, target).await?.report))
+}
+
+/// Answers `Sample`: the hops of lookups of points drawn from a seed.
+pub(super) async fn sample(
+    shared: &Arc<Shared>,
+    lookups: u32,
+    routing: Routing,
+    depth: u16,
+    seed: u64,
+) -> Result<ClientResponse, ClientFailure> {
+    check(Some(routing), Some(depth))?;
+    if lookups > MAX_SAMPLES {
+        let message = format!("{lookups} lookups are too many for one request: {MAX_SAMPLES}");
+        return Err(ClientFailure::usage(message));
+    }
+    let targets = (0..lookups).map(|number| LookupTarget {
+        id: point(seed, number),
+        routing: Some(routing),
+        depth: Some(depth),
+        purpose: Purpose::Client,
+    });
+    let mut running =
+        stream::iter(targets.map(|target| counted(shared, target))).buffer_unordered(AT_ONCE);
+    let mut hops = Histogram::new();
+    let (mut failed, mut timeouts) = (0, 0);
+    while let Some(found) = running.next().await {
+        let report = found?.report;
+        timeouts += report.detours.len() as u64;
+        match report.failure {
+            None => hops.record(report.path.len() as u32),
+            Some(_) => failed += 1,
+        }
+    }
+    let histogram = hops.counts().to_vec();
+    Ok(ClientResponse::Sampled(SampleReport { histogram, failed, timeouts }))
+}
+
+async fn counted(shared: &Shared, target: LookupTarget) -> Result<Found, ClientFailure> {
+    let found = shared.driver.lookup(target).await?;
+    if found.report.failure.is_none() {
+        shared.gateway.took(found.report.elapsed_us);
+    }
+    Ok(found)
+}
+
+fn check(routing: Option<Routing>, depth: Option<u16>) -> Result<(), ClientFailure> {
+    if routing.is_some_and(|routing| routing != Routing::Successors) {
+        return Err(ClientFailure::usage(
+            "this member keeps no state for that routing; ask for `successors`",
+        ));
+    }
+    if depth.is_some_and(|depth| !(1..=Config::MAX_DEPTH).contains(&depth)) {
+        let message = format!("the depth must lie between 1 and {}", Config::MAX_DEPTH);
+        return Err(ClientFailure::usage(message));
+    }
+    Ok(())
+}
+
+/// Point number `number` of a seed: uniform, and the same on every machine.
+fn point(seed: u64, number: u32) -> Id {
+    let mut name = [0; 12];
+    name[..8].copy_from_slice(&seed.to_le_bytes());
+    name[8..].copy_from_slice(&number.to_le_bytes());
+    Id::of_key(&name)
+}
+
+/// Lookups of one request at once. 32 by default (guess: keeps the connections busy; many more only
+/// lengthen each other's round trips).
+const AT_ONCE: usize = 32;

@@ -1,0 +1,145 @@
+//! What a member does for clients: it takes their bytes, places the chunks, reads them back, and
+//! answers what they ask about the ring. The member is the asker: hops count from it.
+
+mod chunker;
+mod estimate;
+mod failure;
+mod get;
+mod info;
+mod list;
+mod lookup;
+mod manifest;
+mod merge;
+mod pace;
+mod placement;
+mod put;
+mod read;
+mod refs;
+mod remove;
+mod replicate;
+mod report;
+mod walk;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use dht_core::message::Answer;
+use dht_core::message::client::{ClientErrorCode, ClientRequest, ClientResponse};
+use dht_core::stats::LatencyReport;
+use dht_net::{BodyReader, Responder};
+use hdrhistogram::Histogram;
+use tokio::sync::Semaphore;
+
+use failure::ClientFailure;
+use pace::Pace;
+
+use super::shared::Shared;
+
+/// What the gateway keeps between requests.
+#[derive(Debug)]
+pub(super) struct Gateway {
+    pace: Pace,
+    latency: Mutex<Histogram<u64>>,
+    /// Memory for chunks that clients upload, in KiB.
+    uploads: Arc<Semaphore>,
+    /// Memory for chunks that clients download, in KiB.
+    downloads: Arc<Semaphore>,
+}
+
+impl Gateway {
+    pub(super) fn new() -> Gateway {
+        let latency = Histogram::new_with_bounds(1, MAX_LATENCY_US, LATENCY_DIGITS)
+            .expect("the bounds are constants that fit");
+        Gateway {
+            pace: Pace::new(),
+            latency: Mutex::new(latency),
+            uploads: Arc::new(Semaphore::new(TRANSFER_KIB)),
+            downloads: Arc::new(Semaphore::new(TRANSFER_KIB)),
+        }
+    }
+
+    /// A lookup for a client took so long.
+    fn took(&self, elapsed_us: u64) {
+        let mut latency = self.latency.lock().unwrap_or_else(PoisonError::into_inner);
+        latency.saturating_record(elapsed_us.max(1));
+    }
+
+    fn latency(&self) -> LatencyReport {
+        let latency = self.latency.lock().unwrap_or_else(PoisonError::into_inner);
+        if latency.is_empty() {
+            return LatencyReport::default();
+        }
+        LatencyReport {
+            p50: Some(latency.value_at_quantile(0.5)),
+            p90: Some(latency.value_at_quantile(0.9)),
+            p99: Some(latency.value_at_quantile(0.99)),
+            max: Some(latency.max()),
+        }
+    }
+}
+
+/// Answers one request of a client. When the client goes away what it asked for is dropped.
+pub(super) async fn serve(
+    shared: &Arc<Shared>,
+    request: ClientRequest,
+    body: BodyReader,
+    responder: Responder,
+) {
+    let gone = responder.closed();
+    let answering = async {
+        let response = match request {
+            ClientRequest::Get { key } => return get::get(shared, key, responder).await,
+            ClientRequest::Put(request) => match put::put(shared, request, body).await {
+                Ok(report) => Ok(ClientResponse::Stored(report)),
+                Err(put::PutError::Failed(failure)) => Err(failure),
+                // Nobody waits for an answer, and nothing names the chunks that came so far.
+                Err(put::PutError::Aborted) => {
+                    return responder.reset(ClientErrorCode::Failed as u64);
+                }
+            },
+            request => answer(shared, request).await,
+        };
+        let response = response.unwrap_or_else(ClientFailure::into_response);
+        responder.answer(Answer::Client(response)).await;
+    };
+    tokio::select! {
+        () = answering => {}
+        () = gone => {}
+    }
+}
+
+/// Answers that carry no bulk.
+async fn answer(
+    shared: &Arc<Shared>,
+    request: ClientRequest,
+) -> Result<ClientResponse, ClientFailure> {
+    match request {
+        ClientRequest::Identify => Ok(report::identity(shared)),
+        ClientRequest::Info { key } => info::info(shared, key).await,
+        ClientRequest::Remove { key, operation } => remove::remove(shared, key, operation).await,
+        ClientRequest::List { prefix, after, limit } => {
+            list::list(shared, prefix, after, limit).await
+        }
+        ClientRequest::ListHere { prefix, after, limit } => {
+            list::list_here(shared, prefix, after, limit).await
+        }
+        ClientRequest::Lookup { id, routing, depth } => {
+            lookup::lookup(shared, id, routing, depth).await
+        }
+        ClientRequest::Sample { lookups, routing, depth, seed } => {
+            lookup::sample(shared, lookups, routing, depth, seed).await
+        }
+        ClientRequest::Neighborhood => report::neighborhood(shared).await,
+        ClientRequest::Stats => report::stats(shared).await,
+        ClientRequest::Put(_) | ClientRequest::Get { .. } => {
+            unreachable!("requests with bulk are taken before")
+        }
+    }
+}
+
+/// Memory for chunks on their way from clients, and as much for those on their way to them, in KiB.
+/// 32 MiB (guess: eight windows of default chunks, or one of the largest).
+const TRANSFER_KIB: usize = 32 * 1024;
+/// Longest latency that is told apart: a minute, above every time limit of a lookup.
+const MAX_LATENCY_US: u64 = 60_000_000;
+/// Significant digits of latencies: 1 % is finer than they repeat.
+const LATENCY_DIGITS: u8 = 2;

@@ -1,0 +1,91 @@
+//! What a member says of itself: who it is, its links and load, everything it counts.
+
+use std::sync::Arc;
+
+use dht_core::message::client::{ClientResponse, NeighborhoodReport, NodeState};
+use dht_core::node::Snapshot;
+use dht_core::stats::{Counters, StatsReport};
+use dht_core::{Interval, IntervalSet};
+
+use super::estimate;
+use super::failure::ClientFailure;
+use crate::node::shared::Shared;
+
+/// Answers `Identify`.
+pub(super) fn identity(shared: &Shared) -> ClientResponse {
+    ClientResponse::Identity {
+        contact: shared.contact(),
+        ring: shared.params().map(|params| params.id),
+        ring_name: shared.config.ring_name.clone(),
+        state: shared.status.borrow().state,
+        version: shared.config.version.clone(),
+    }
+}
+
+/// Answers `Neighborhood`.
+pub(super) async fn neighborhood(shared: &Arc<Shared>) -> Result<ClientResponse, ClientFailure> {
+    let snapshot = snapshot(shared).await;
+    let usage = shared.disk.usage().await.map_err(|_| ClientFailure::disk())?;
+    let keys = match snapshot.owned {
+        Some(arc) => own_keys(shared, arc).await?,
+        None => 0,
+    };
+    let contact = shared.contact();
+    Ok(ClientResponse::Neighborhood(NeighborhoodReport {
+        state: snapshot.state,
+        predecessor: snapshot.predecessor,
+        successors: snapshot.successors,
+        predecessors: snapshot.predecessors,
+        keys,
+        bytes: usage.bytes,
+        depth: u16::try_from(shared.config.core.list_len()).unwrap_or(u16::MAX),
+        addrs: contact.record.addrs.clone(),
+        contact,
+    }))
+}
+
+/// Answers `Stats`: the counters are one snapshot of the state machine.
+pub(super) async fn stats(shared: &Arc<Shared>) -> Result<ClientResponse, ClientFailure> {
+    let snapshot = snapshot(shared).await;
+    let store = shared.disk.usage().await.map_err(|_| ClientFailure::disk())?;
+    let report = StatsReport {
+        contact: shared.contact(),
+        ring: shared.params().map(|params| params.id),
+        ring_name: shared.config.ring_name.clone(),
+        state: snapshot.state,
+        uptime_s: shared.started.elapsed().as_secs(),
+        version: shared.config.version.clone(),
+        estimated_nodes: estimate::nodes(&snapshot, shared.config.core.list_len()),
+        predecessor: snapshot.predecessor,
+        successors: snapshot.successors,
+        routing: shared.config.core.routing,
+        depth: shared.config.core.depth,
+        counters: snapshot.counters,
+        latency: shared.gateway.latency(),
+        store,
+        traffic: shared.endpoint.traffic(),
+        at_risk_views: 0,
+        at_risk_chunks: 0,
+    };
+    Ok(ClientResponse::Stats(Box::new(report)))
+}
+
+/// The state machine as it is, or as it will be when it begins.
+async fn snapshot(shared: &Shared) -> Snapshot {
+    shared.driver.snapshot().await.unwrap_or_else(|| Snapshot {
+        me: shared.contact(),
+        state: NodeState::Joining,
+        alone: false,
+        predecessor: None,
+        successors: Vec::new(),
+        predecessors: Vec::new(),
+        remembered: Vec::new(),
+        owned: None,
+        open: IntervalSet::new(),
+        counters: Counters::default(),
+    })
+}
+
+async fn own_keys(shared: &Shared, arc: Interval) -> Result<u64, ClientFailure> {
+    shared.disk.run(move |store| store.count_keys(arc)).await.map_err(|_| ClientFailure::disk())
+}

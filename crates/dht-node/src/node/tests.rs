@@ -1,0 +1,1 @@
+//! Real nodes on loopback, in one process.
