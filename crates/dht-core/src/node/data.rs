@@ -59,7 +59,8 @@ impl Node {
             let candidates = std::iter::once(owner.contact).chain(peers).collect();
             (candidates, query.hops())
         });
-        self.quorum.on_lookup(&mut self.out, &view!(self), number, found);
+        let open = self.is_open_for(number);
+        self.quorum.on_lookup(&mut self.out, &view!(self), open, number, found);
     }
 
     pub(super) fn on_quorum_answer(
@@ -86,8 +87,7 @@ impl Node {
     pub(super) fn on_stored(&mut self, store: StoreId, outcome: StoreOutcome) {
         match self.out.finish_store(store) {
             Some(StoreOwner::Quorum(number)) => {
-                let open =
-                    self.quorum.key(number).is_some_and(|key| self.replication.is_open(key.id()));
+                let open = self.is_open_for(number);
                 self.quorum.on_stored(&mut self.out, &view!(self), number, open, outcome);
             }
             Some(owner) => self.replication.on_stored(&mut self.out, &view!(self), owner, outcome),
@@ -137,6 +137,11 @@ impl Node {
             Progress::Leaving { missing } => self.out.notice(Notice::Leaving { missing }),
             Progress::HandedOff => self.unlink(true),
         }
+    }
+
+    /// Whether this node holds the arc of an operation's key completely.
+    fn is_open_for(&self, number: u64) -> bool {
+        self.quorum.key(number).is_some_and(|key| self.replication.is_open(key.id()))
     }
 
     fn look_up_for_operation(&mut self, number: u64, key: crate::Id) {
