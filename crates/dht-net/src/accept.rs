@@ -11,6 +11,7 @@ use crate::dial::RETRY_AFTER_MS;
 use crate::link::Link;
 use crate::serve::{Request, serve};
 use crate::shared::Shared;
+use crate::table::Listed;
 use crate::tls::{asks_about, proven_key};
 
 /// Takes callers until the endpoint is closed.
@@ -80,29 +81,26 @@ async fn receive(shared: Arc<Shared>, caller: quinn::Incoming, place: Place) {
         return link.close(codes::SHUTTING_DOWN);
     };
     match timeout(patience, first_hello(&link)).await {
-        Ok(true) => {
+        Ok(Some(listed)) => {
             drop(place);
-            serve(link, incoming).await;
+            serve(listed, incoming).await;
         }
-        Ok(false) => {}
-        Err(_) => {
-            link.close(codes::BAD_HELLO);
-            shared.table.remove(&link);
-        }
+        Ok(None) => {}
+        Err(_) => link.close(codes::BAD_HELLO),
     }
 }
 
-/// Waits for the caller's hello and answers it. Whether the connection is then in use.
-async fn first_hello(link: &Arc<Link>) -> bool {
+/// Waits for the caller's hello and answers it; `None` if the connection is of no use.
+async fn first_hello(link: &Arc<Link>) -> Option<Listed> {
     let shared = &link.shared;
     let Some((request, hello)) = await_hello(link).await else {
         link.close(codes::BAD_HELLO);
-        return false;
+        return None;
     };
     let instance = hello.instance;
     if let Err(refusal) = link.hear(hello) {
         request.refuse_for_good(refusal).await;
-        return false;
+        return None;
     }
     let (version, ours) = shared.own.for_peer(link.remote);
     if link.key == shared.me {
@@ -110,18 +108,18 @@ async fn first_hello(link: &Arc<Link>) -> bool {
             tracing::warn!(remote = %link.remote, "another process uses this node's own key");
         }
         request.answer_and_close(Answer::Hello(ours), codes::SAME_IDENTITY).await;
-        return false;
+        return None;
     }
-    if shared.table.insert(link).is_err() {
+    let Ok(listed) = shared.table.insert(link) else {
         let refusal = Refusal::Overloaded { retry_after_ms: RETRY_AFTER_MS };
         request.answer_and_close(Answer::Refused(refusal), codes::OVERLOADED).await;
-        return false;
-    }
+        return None;
+    };
     // It is alive, so its addresses are worth another try.
     shared.backoffs.forget(link.key);
     request.into_responder().answer(Answer::Hello(ours)).await;
     link.set_told(version);
-    true
+    Some(listed)
 }
 
 async fn await_hello(link: &Arc<Link>) -> Option<(Request, Hello)> {

@@ -173,11 +173,11 @@ impl Greeted {
             link.close(codes::SHUTTING_DOWN);
             return Err(DialError::Closed);
         };
-        if shared.table.insert(&link).is_err() {
+        let Ok(listed) = shared.table.insert(&link) else {
             link.close(codes::REDUNDANT);
             return Err(DialError::TooMany { limit: shared.limits.max_connections });
-        }
-        shared.spawn(serve(link.clone(), incoming));
+        };
+        shared.spawn(serve(listed, incoming));
         // Of two connections the other one may be the one to use.
         Ok(shared.table.current(&link.key).unwrap_or(link))
     }

@@ -18,9 +18,11 @@ use crate::dial::RETRY_AFTER_MS;
 use crate::frame::{Kind, decode};
 use crate::incoming::{Incoming, Responder};
 use crate::link::{Busy, Link};
+use crate::table::Listed;
 
 /// Serves a connection until it ends.
-pub(crate) async fn serve(link: Arc<Link>, incoming: mpsc::Sender<Incoming>) {
+pub(crate) async fn serve(listed: Listed, incoming: mpsc::Sender<Incoming>) {
+    let link = listed.link();
     // Bounded by QUIC's limit of streams: each of these holds one.
     let mut reading = FuturesUnordered::new();
     let mut look = pin!(sleep_until(link.due()));
@@ -28,7 +30,7 @@ pub(crate) async fn serve(link: Arc<Link>, incoming: mpsc::Sender<Incoming>) {
         tokio::select! {
             accepted = link.connection.accept_bi() => match accepted {
                 Ok(stream) => {
-                    let Some(request) = Request::new(&link, stream) else { break };
+                    let Some(request) = Request::new(link, stream) else { break };
                     reading.push(request.take(&incoming));
                 }
                 Err(error) => {
@@ -44,7 +46,6 @@ pub(crate) async fn serve(link: Arc<Link>, incoming: mpsc::Sender<Incoming>) {
             () = link.retirement.notified() => look.as_mut().reset(link.due()),
         }
     }
-    link.shared.table.remove(&link);
 }
 
 /// A stream that a peer opened.

@@ -103,7 +103,7 @@ impl Table {
     }
 
     /// Takes a new connection in. Of two with the same peer, both sides keep the same one.
-    pub(crate) fn insert(&self, link: &Arc<Link>) -> Result<(), Full> {
+    pub(crate) fn insert(&self, link: &Arc<Link>) -> Result<Listed, Full> {
         let mut inner = self.lock();
         if inner.links >= self.most && !inner.evict_idle() {
             return Err(Full);
@@ -126,11 +126,10 @@ impl Table {
             dial.send_replace(Some(Ok(current.clone())));
         }
         inner.recount();
-        Ok(())
+        Ok(Listed(link.clone()))
     }
 
-    /// Lets go of a connection that has ended.
-    pub(crate) fn remove(&self, link: &Arc<Link>) {
+    fn remove(&self, link: &Arc<Link>) {
         let mut inner = self.lock();
         if let Some(slot) = inner.slots.get_mut(&link.key) {
             slot.links.retain(|other| !Arc::ptr_eq(other, link));
@@ -166,6 +165,23 @@ impl Table {
     fn lock(&self) -> MutexGuard<'_, Inner> {
         // Nothing is left half-done when a holder panics.
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Keeps a connection in its table. Whoever serves the connection holds it: however the serving
+/// ends, the table lets go.
+#[derive(Debug)]
+pub(crate) struct Listed(Arc<Link>);
+
+impl Listed {
+    pub(crate) fn link(&self) -> &Arc<Link> {
+        &self.0
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        self.0.shared.table.remove(&self.0);
     }
 }
 

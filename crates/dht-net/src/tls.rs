@@ -29,14 +29,24 @@ use crate::identity::{Identity, key_of_spki};
 pub(crate) struct Tls {
     provider: Arc<CryptoProvider>,
     certified: Arc<CertifiedKey>,
+    /// What we speak; as a server also what we answer.
     alpn: Vec<u8>,
+    answered: Vec<Vec<u8>>,
 }
 
 impl Tls {
     pub(crate) fn new(identity: &Identity, about: &About) -> Result<Tls, Error> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let certified = identity.certified(&provider)?;
-        Ok(Tls { provider, certified, alpn: about.alpn() })
+        let alpn = about.alpn();
+        let answered = vec![alpn.clone(), About::ALPN.to_vec()];
+        Ok(Tls { provider, certified, alpn, answered })
+    }
+
+    /// A server of another protocol.
+    #[cfg(test)]
+    pub(crate) fn set_answered(&mut self, answered: Vec<Vec<u8>>) {
+        self.answered = answered;
     }
 
     /// For callers: whoever names our ALPN, or asks who is here.
@@ -47,7 +57,7 @@ impl Tls {
             .with_protocol_versions(&[&TLS13])?
             .with_client_cert_verifier(verifier)
             .with_cert_resolver(Arc::new(resolver));
-        tls.alpn_protocols = vec![self.alpn.clone(), About::ALPN.to_vec()];
+        tls.alpn_protocols = self.answered.clone();
         // A resumed session would skip the proof of the key.
         tls.session_storage = Arc::new(NoServerSessionStorage {});
         tls.send_tls13_tickets = 0;

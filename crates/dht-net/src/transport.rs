@@ -6,6 +6,7 @@ use std::time::Duration;
 use quinn::congestion::CubicConfig;
 use quinn::crypto::rustls::QuicServerConfig;
 use quinn::{IdleTimeout, MtuDiscoveryConfig, TransportConfig, VarInt};
+use quinn_proto::HashedConnectionIdGenerator;
 
 use crate::config::Limits;
 use crate::error::BindError;
@@ -56,12 +57,18 @@ pub(crate) fn server_config(
 
 /// For the socket.
 pub(crate) fn endpoint_config(identity: &Identity, limits: &Limits) -> quinn::EndpointConfig {
-    // The same after a restart: peers with connections of the earlier life learn at their next
-    // packet that it is over, and dial anew (RFC 9000, section 10.3).
-    let secret = identity.derive_secret("dht-node 2025 QUIC stateless reset tokens");
+    // Both are the same after a restart: peers with connections of the earlier life learn at their
+    // next packet that it is over, and dial anew (RFC 9000, section 10.3). Only connection ids that
+    // the generator takes for its own are answered so.
+    let secret = identity.derive_secret("dht-node QUIC stateless reset tokens 1");
     let reset_key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, &secret);
+    let [a, b, c, d, e, f, g, h, ..] = identity.derive_secret("dht-node QUIC connection ids 1");
+    let id_key = u64::from_be_bytes([a, b, c, d, e, f, g, h]);
     let mut config = quinn::EndpointConfig::new(Arc::new(reset_key));
-    config.max_udp_payload_size(limits.max_udp_payload).expect("a valid limit is in QUIC's range");
+    config
+        .cid_generator(move || Box::new(HashedConnectionIdGenerator::from_key(id_key)))
+        .max_udp_payload_size(limits.max_udp_payload)
+        .expect("a valid limit is in QUIC's range");
     config
 }
 

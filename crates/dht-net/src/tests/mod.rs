@@ -61,7 +61,8 @@ impl TestNode {
         let (endpoint, incoming) =
             Endpoint::bind(config, identity.clone(), hello.clone()).expect("a free port");
         if hello.record.is_some() {
-            hello.record = Some(identity.record(1, 1, vec![endpoint.local_addr()]));
+            hello.record =
+                Some(identity.record(1, 1, vec![loopback(endpoint.local_addr().port())]));
             endpoint.set_hello(hello);
         }
         let (served, dropped) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
@@ -82,8 +83,9 @@ impl TestNode {
         )
     }
 
+    /// Where it can be dialled.
     fn addr(&self) -> SocketAddr {
-        self.endpoint.local_addr()
+        loopback(self.endpoint.local_addr().port())
     }
 
     fn key(&self) -> PeerKey {
