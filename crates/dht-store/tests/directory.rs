@@ -267,12 +267,14 @@ fn a_chunk_file_that_vanishes_or_shrinks_is_no_longer_held() {
 fn only_so_many_rotten_files_are_kept() {
     let dir = TempDir::new().expect("a temporary directory");
     let store = open(dir.path());
+    fs::write(dir.path().join("quarantine").join("index.redb.0"), "a wreck").expect("writes");
     for n in 0..70u8 {
         let chunk = put(&store, &[n, 1]).expect("keeps");
         fs::write(chunk_path(dir.path(), &chunk.hash), [n, 2]).expect("rots");
         store.quarantine_chunk(&chunk.hash).expect("sets aside");
     }
-    assert_eq!(fs::read_dir(dir.path().join("quarantine")).expect("reads").count(), 64);
+    assert_eq!(files_in(&dir.path().join("quarantine")).len(), 64 + 1, "and the old index stays");
+    assert!(dir.path().join("quarantine").join("index.redb.0").exists());
 }
 
 /// Ways in which an index is destroyed from outside.

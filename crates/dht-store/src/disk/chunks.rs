@@ -169,6 +169,10 @@ impl ChunkFolders {
         let mut kept = Vec::new();
         for entry in fs::read_dir(&aside).map_err(fault)? {
             let entry = entry.map_err(fault)?;
+            // A damaged index lies here too; that one stays until somebody has looked at it.
+            if hash_of_name(&entry.path().with_extension("")).is_none() {
+                continue;
+            }
             kept.push((entry.metadata().and_then(|data| data.modified()).ok(), entry.path()));
         }
         kept.sort();

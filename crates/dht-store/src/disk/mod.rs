@@ -1,4 +1,4 @@
-//! The store on disk: opening it, and its answers.
+//! The store on disk: its parts put together, and its answers.
 
 mod backend;
 mod chunks;
@@ -7,6 +7,7 @@ mod files;
 mod index;
 mod layout;
 mod lock;
+mod open;
 mod questions;
 mod reconcile;
 mod tables;
@@ -15,8 +16,7 @@ mod tables;
 mod faults;
 
 use std::fmt;
-use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dht_core::id::Id;
@@ -26,17 +26,15 @@ use dht_core::message::ring::Kind;
 use dht_core::register::{Ballot, Key, Register};
 use dht_core::stats::StoreReport;
 
-use self::backend::{Opener, open_file};
 use self::chunks::{ChunkFolders, PartialChunk};
 use self::commit::Committer;
-use self::files::{Files, SystemFiles};
-use self::index::{Index, create_database};
-use self::layout::{Found, Layout, open_io};
+use self::files::SystemFiles;
+use self::index::Index;
+use self::layout::Layout;
 use self::lock::DirLock;
-use self::reconcile::reconcile;
-use self::tables::{Applied, CLEAN, Change, Entry};
+use self::tables::{Applied, Change, Entry};
 use crate::error::{OpenError, StoreError};
-use crate::options::{DamagedIndex, Options};
+use crate::options::Options;
 use crate::space::Space;
 use crate::store::{ChunkReader, ChunkWriter, Store, check_chunk_len, check_meta_len};
 
@@ -63,51 +61,7 @@ impl DiskStore {
     /// chunk files and index together first, which takes time by the number of chunk files, not by
     /// their bytes (measured: 10,000 files, well below a second).
     pub fn open(dir: &Path, options: Options) -> Result<DiskStore, OpenError> {
-        let opener = |path: PathBuf, cache: usize| -> Opener {
-            Box::new(move |health| open_file(&path, cache, false, health))
-        };
-        DiskStore::open_with(dir, options, Arc::new(SystemFiles), opener)
-    }
-
-    /// As [`DiskStore::open`], on files that may fail.
-    fn open_with(
-        dir: &Path,
-        options: Options,
-        files: Arc<dyn Files>,
-        opener: impl Fn(PathBuf, usize) -> Opener,
-    ) -> Result<DiskStore, OpenError> {
-        let layout = Layout { dir: dir.to_owned() };
-        if layout.inspect(options.create)? == Found::Nothing {
-            layout.create_dir(&*files)?;
-        }
-        let lock = DirLock::take(dir, &layout.lock())?;
-        // Looked at again: another process may have made or changed it before we had the lock.
-        let found = layout.inspect(options.create)?;
-        layout.create_tmp(&*files)?;
-        let mut recovery =
-            Recovery { temporary: layout.clear_tmp(&*files)?, ..Recovery::default() };
-        if found == Found::Nothing {
-            layout.write_marker(&*files, false)?;
-        }
-        layout.create_folders(&*files)?;
-        let open = || Index::open(&layout.index(), opener(layout.index(), options.cache_bytes));
-        let index = if found == Found::Store {
-            open_index(&layout, &*files, &options, &open, &mut recovery)?
-        } else {
-            if !layout.index().exists() {
-                create_index(&layout, &*files, options.cache_bytes)?;
-            }
-            let index = open().map_err(|error| damaged(&layout, error))?;
-            layout.write_marker(&*files, true)?;
-            index
-        };
-        let chunks = ChunkFolders::new(layout.clone(), files, options.space, options.reserve_bytes);
-        put_in_order(&layout, &chunks, &index, &mut recovery)
-            .map_err(|source| OpenError::Store { dir: dir.to_owned(), source })?;
-        let committer = Committer::new(layout.index());
-        let lock = Mutex::new(Some(lock));
-        let shared = Arc::new(Shared { chunks, index, committer, layout, lock });
-        Ok(DiskStore { shared, recovery })
+        open::open(dir, options, Arc::new(SystemFiles))
     }
 
     /// What opening had to mend.
@@ -134,102 +88,6 @@ impl Drop for DiskStore {
             tracing::warn!(dir = %self.dir().display(), %error, "the store did not close in order");
         }
     }
-}
-
-/// Opens the index of a store that has one, or does about it what the options say.
-fn open_index(
-    layout: &Layout,
-    files: &dyn Files,
-    options: &Options,
-    open: &dyn Fn() -> Result<Index, Box<redb::Error>>,
-    recovery: &mut Recovery,
-) -> Result<Index, OpenError> {
-    let path = layout.index();
-    let there = path.try_exists().map_err(|source| open_io("read", &path, source))?;
-    if there {
-        match open() {
-            Ok(index) => return Ok(index),
-            // A disk that fails or is full says nothing about the index: it is left alone.
-            Err(error) if !is_damage(&error) => return Err(damaged(layout, error)),
-            Err(error) if options.damaged_index == DamagedIndex::Refuse => {
-                return Err(damaged(layout, error));
-            }
-            Err(error) => {
-                let aside = aside_name(layout);
-                tracing::warn!(index = %path.display(), aside = %aside.display(), %error,
-                    "the index is damaged: set aside, its registers are lost here");
-                files.rename(&path, &aside).map_err(|source| open_io("move", &path, source))?;
-                recovery.damaged_index = Some(aside);
-            }
-        }
-    } else if options.damaged_index == DamagedIndex::Refuse {
-        return Err(OpenError::IndexMissing { path });
-    }
-    create_index(layout, files, options.cache_bytes)?;
-    open().map_err(|error| damaged(layout, error))
-}
-
-/// A name for a damaged index that nothing bears yet.
-fn aside_name(layout: &Layout) -> PathBuf {
-    (0u32..)
-        .map(|n| layout.quarantine().join(format!("index.redb.{n}")))
-        .find(|path| !path.exists())
-        .expect("a directory has fewer names than there are numbers")
-}
-
-/// Makes an empty index under another name and moves it into place whole.
-fn create_index(layout: &Layout, files: &dyn Files, cache_bytes: usize) -> Result<(), OpenError> {
-    let path = layout.new_index();
-    let opener: Opener = {
-        let path = path.clone();
-        Box::new(move |health| open_file(&path, cache_bytes, true, health))
-    };
-    create_database(&opener).map_err(|error| match *error {
-        redb::Error::Io(source) => open_io("make", &path, source),
-        other => OpenError::IndexDamaged { path: path.clone(), source: Box::new(other) },
-    })?;
-    files
-        .rename(&path, &layout.index())
-        .and_then(|()| files.sync_dir(&layout.dir))
-        .map_err(|source| open_io("move into place", layout.index(), source))
-}
-
-/// Whether the file itself is wrong, not the disk under it.
-fn is_damage(error: &redb::Error) -> bool {
-    match error {
-        redb::Error::Io(source) => {
-            matches!(source.kind(), io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof)
-        }
-        redb::Error::Corrupted(_) | redb::Error::UpgradeRequired(_) => true,
-        _ => false,
-    }
-}
-
-fn damaged(layout: &Layout, error: Box<redb::Error>) -> OpenError {
-    let path = layout.index();
-    if is_damage(&error) {
-        return OpenError::IndexDamaged { path, source: error };
-    }
-    match *error {
-        redb::Error::Io(source) => open_io("open", path, source),
-        other => open_io("open", path, io::Error::other(other)),
-    }
-}
-
-/// Looks after a crash whether files and rows agree, and notes durably that from now on they may
-/// not.
-fn put_in_order(
-    layout: &Layout,
-    chunks: &ChunkFolders,
-    index: &Index,
-    recovery: &mut Recovery,
-) -> Result<(), StoreError> {
-    recovery.clean = index.read(|transaction| Ok(tables::state(transaction, CLEAN)? == 1))?;
-    if !recovery.clean {
-        reconcile(layout, chunks, index, recovery)?;
-    }
-    index.apply(&[Change::Clean(false)])?;
-    Ok(())
 }
 
 impl Shared {

@@ -11,9 +11,8 @@ use dht_core::interval::Interval;
 use dht_core::manifest::ChunkRef;
 use tempfile::TempDir;
 
-use crate::disk::DiskStore;
-use crate::disk::backend::{Opener, open_file};
 use crate::disk::files::{Files, NewFile, SystemFiles};
+use crate::disk::{DiskStore, open};
 use crate::error::{OpenError, StoreError};
 use crate::options::Options;
 use crate::store::Store;
@@ -96,11 +95,8 @@ impl NewFile for FaultyFile {
     }
 }
 
-fn open(dir: &Path, files: &FaultyFiles) -> Result<DiskStore, OpenError> {
-    let opener = |path: PathBuf, cache: usize| -> Opener {
-        Box::new(move |health| open_file(&path, cache, false, health))
-    };
-    DiskStore::open_with(dir, Options::default(), Arc::new(files.clone()), opener)
+fn open_on(dir: &Path, files: &FaultyFiles) -> Result<DiskStore, OpenError> {
+    open::open(dir, Options::default(), Arc::new(files.clone()))
 }
 
 fn chunk_of(bytes: &[u8]) -> ChunkRef {
@@ -132,7 +128,7 @@ fn holds(store: &DiskStore, bytes: &[u8]) -> bool {
 fn a_chunk_is_synced_then_named_then_its_folder_is_synced() {
     let dir = TempDir::new().unwrap();
     let files = FaultyFiles::default();
-    let store = open(dir.path(), &files).unwrap();
+    let store = open_on(dir.path(), &files).unwrap();
     let before = files.log().len();
     put(&store, b"some bytes").unwrap();
     let name = crate::error::hex(&chunk_of(b"some bytes").hash);
@@ -157,7 +153,7 @@ fn a_chunk_is_synced_then_named_then_its_folder_is_synced() {
 fn a_new_store_is_marked_before_and_after_it_is_made() {
     let dir = TempDir::new().unwrap();
     let files = FaultyFiles::default();
-    drop(open(dir.path(), &files).unwrap());
+    drop(open_on(dir.path(), &files).unwrap());
     let log = files.log();
     let at = |wanted: &str| log.iter().position(|call| call == wanted).expect(wanted);
     assert!(at("rename format") < at("create_dir chunks"));
@@ -174,14 +170,14 @@ fn file_name(path: &Path) -> String {
 #[test]
 fn a_store_whose_making_failed_at_any_call_is_made_the_next_time() {
     let healthy = FaultyFiles::default();
-    drop(open(TempDir::new().unwrap().path(), &healthy).unwrap());
+    drop(open_on(TempDir::new().unwrap().path(), &healthy).unwrap());
     for n in 0..healthy.log().len() {
         let parent = TempDir::new().unwrap();
         let dir = parent.path().join("a").join("b");
         let files = FaultyFiles::failing_at(n);
-        let failed = open(&dir, &files).expect_err("it was made to fail");
+        let failed = open_on(&dir, &files).expect_err("it was made to fail");
         assert!(matches!(failed, OpenError::Io { .. }), "call {n}: {failed}");
-        let store = open(&dir, &FaultyFiles::default()).expect("the next start makes it");
+        let store = open_on(&dir, &FaultyFiles::default()).expect("the next start makes it");
         put(&store, b"and it works").unwrap();
     }
 }
@@ -218,7 +214,7 @@ fn run(store: &DiskStore, dir: &Path) -> Vec<&'static [u8]> {
 fn a_call_that_fails_loses_no_acknowledged_chunk() {
     let healthy = FaultyFiles::default();
     let dir = TempDir::new().unwrap();
-    let store = open(dir.path(), &healthy).unwrap();
+    let store = open_on(dir.path(), &healthy).unwrap();
     let first = healthy.log().len();
     assert_eq!(run(&store, dir.path()).len(), 4);
     drop(store);
@@ -228,12 +224,12 @@ fn a_call_that_fails_loses_no_acknowledged_chunk() {
         let dir = TempDir::new().unwrap();
         let files = FaultyFiles::failing_at(n);
         files.calls.lock().unwrap().full = full;
-        let store = open(dir.path(), &files).unwrap();
+        let store = open_on(dir.path(), &files).unwrap();
         let kept = run(&store, dir.path());
         assert!(kept.len() >= 3, "call {n}: only what failed is missing");
         check(&store, &kept, n);
         drop(store);
-        let store = open(dir.path(), &FaultyFiles::default()).unwrap();
+        let store = open_on(dir.path(), &FaultyFiles::default()).unwrap();
         check(&store, &kept, n);
         assert_eq!(fs::read_dir(dir.path().join("tmp")).unwrap().count(), 0, "call {n}");
         // Also files that came into place and got no row then: nothing lies about unknown.
