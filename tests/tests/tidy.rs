@@ -162,6 +162,38 @@ fn links_in_documents_lead_somewhere() {
     expect_none(dead);
 }
 
+#[test]
+fn comments_name_documents_that_exist() {
+    let mut dead = Vec::new();
+    for (path, text) in sources() {
+        for (file, section) in references(&text) {
+            let known = root().join(&file).exists();
+            let is_there = |name: &str| read(&file).contains(name);
+            if !known || !section.as_deref().is_none_or(is_there) {
+                dead.push(format!("{}: {file} {}", path.display(), section.unwrap_or_default()));
+            }
+        }
+    }
+    expect_none(dead);
+}
+
+/// The documents that comments refer to, in backticks, perhaps followed by a comma and a section in
+/// quotes.
+fn references(text: &str) -> Vec<(String, Option<String>)> {
+    let start = concat!("`do", "cs/");
+    // Comments wrap; a reference may too.
+    let joined: Vec<&str> = text.lines().map(|line| line.trim().trim_start_matches('/')).collect();
+    let joined = joined.join(" ");
+    let words = joined.split_whitespace().collect::<Vec<_>>().join(" ");
+    let mut found = Vec::new();
+    for (at, _) in words.match_indices(start) {
+        let Some((file, rest)) = words[at + 1..].split_once('`') else { continue };
+        let section = rest.strip_prefix(", \"").and_then(|rest| rest.split_once('"'));
+        found.push((file.to_owned(), section.map(|(name, _)| name.to_owned())));
+    }
+    found
+}
+
 /// What the inline links of a Markdown text point to. Code, in blocks or in a line, holds none.
 fn link_targets(text: &str) -> Vec<&str> {
     let mut targets = Vec::new();
@@ -178,18 +210,14 @@ fn link_targets(text: &str) -> Vec<&str> {
 /// The anchors of a Markdown text: its headings in lower case, with dashes for spaces and without
 /// signs.
 fn headings(text: &str) -> Vec<String> {
-    let slug = |heading: &str| -> String {
-        let kept = |c: &char| c.is_alphanumeric() || *c == ' ' || *c == '-' || *c == '_';
-        heading
-            .trim()
-            .to_lowercase()
-            .chars()
-            .filter(kept)
-            .map(|c| if c == ' ' { '-' } else { c })
-            .collect()
-    };
     let lines = prose(text).into_iter().filter(|line| line.starts_with('#'));
     lines.map(|line| slug(line.trim_start_matches('#'))).collect()
+}
+
+fn slug(heading: &str) -> String {
+    let kept = |c: &char| c.is_alphanumeric() || *c == ' ' || *c == '-' || *c == '_';
+    let lower = heading.trim().to_lowercase();
+    lower.chars().filter(kept).map(|c| if c == ' ' { '-' } else { c }).collect()
 }
 
 /// The lines outside code blocks.
@@ -211,4 +239,8 @@ fn links_and_headings_are_found() {
     let text = "# A `b`, c!\n[x](y.md#z) `[n](o)` [p](q)\n```\n[r](s)\n```\n";
     assert_eq!(link_targets(text), ["y.md#z", "q"]);
     assert_eq!(headings(text), ["a-b-c"]);
+    let comment = concat!("/// As (`do", "cs/x.md`, \"Two\n    /// words\") and `do", "cs/y.md`.");
+    let found = references(comment);
+    assert_eq!(found[0], ("docs/x.md".to_owned(), Some("Two words".to_owned())));
+    assert_eq!(found[1], ("docs/y.md".to_owned(), None));
 }
