@@ -1,0 +1,124 @@
+//! How a world goes wrong: slow and lossy messages, slow disks, cuts.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use dht_core::time::micros;
+use rand::RngExt;
+use rand_pcg::Pcg64Mcg;
+
+/// What goes wrong all the time, drawn from the world's seed.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct FaultPlan {
+    /// Shortest time a message is on its way.
+    pub shortest_delay: Duration,
+    /// Longest time a message is on its way; every time between is equally likely, so messages
+    /// overtake each other.
+    pub longest_delay: Duration,
+    /// How many of 1000 messages, questions and answers alike, are lost.
+    pub loss_per_mille: u32,
+    /// How long a disk takes for one command.
+    pub disk_delay: Duration,
+}
+
+impl Default for FaultPlan {
+    /// A quiet network of short ways: 1 to 20 ms (guess: from one rack to one continent), no loss,
+    /// disks of 1 ms (guess: one flush of an SSD).
+    fn default() -> FaultPlan {
+        FaultPlan {
+            shortest_delay: Duration::from_millis(1),
+            longest_delay: Duration::from_millis(20),
+            loss_per_mille: 0,
+            disk_delay: Duration::from_millis(1),
+        }
+    }
+}
+
+impl FaultPlan {
+    /// How long the next message takes. Never zero: time has to pass between cause and effect.
+    pub(crate) fn draw_delay(&self, rng: &mut Pcg64Mcg) -> Duration {
+        let shortest = micros(self.shortest_delay).max(1);
+        let longest = micros(self.longest_delay).max(shortest);
+        Duration::from_micros(rng.random_range(shortest..=longest))
+    }
+
+    /// Whether the next message is lost.
+    pub(crate) fn draw_loss(&self, rng: &mut Pcg64Mcg) -> bool {
+        self.loss_per_mille > 0 && rng.random_range(0..1000) < self.loss_per_mille
+    }
+}
+
+/// Which ways are cut at the moment.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Cuts {
+    groups: BTreeMap<u64, usize>,
+    one_way: BTreeSet<(u64, u64)>,
+}
+
+impl Cuts {
+    /// Only members of the same group reach each other; nodes named in none form one more group.
+    pub(crate) fn partition(&mut self, groups: &[Vec<u64>]) {
+        self.groups.clear();
+        for (at, group) in groups.iter().enumerate() {
+            self.groups.extend(group.iter().map(|n| (*n, at + 1)));
+        }
+    }
+
+    /// Nothing that `from` sends reaches `to` any more, answers included.
+    pub(crate) fn cut_one_way(&mut self, from: u64, to: u64) {
+        self.one_way.insert((from, to));
+    }
+
+    /// All ways are open again.
+    pub(crate) fn heal(&mut self) {
+        *self = Cuts::default();
+    }
+
+    /// Puts a node into the group of another one: a joiner belongs where it joins.
+    pub(crate) fn follow(&mut self, node: u64, other: u64) {
+        match self.groups.get(&other) {
+            Some(group) => self.groups.insert(node, *group),
+            None => self.groups.remove(&node),
+        };
+    }
+
+    /// Whether a message gets from one to the other.
+    pub(crate) fn lets_through(&self, from: u64, to: u64) -> bool {
+        self.group(from) == self.group(to) && !self.one_way.contains(&(from, to))
+    }
+
+    /// The group of a node: 0 unless a partition named it.
+    pub(crate) fn group(&self, node: u64) -> usize {
+        self.groups.get(&node).copied().unwrap_or(0)
+    }
+
+    /// Whether anything is cut.
+    pub(crate) fn is_any(&self) -> bool {
+        !self.groups.is_empty() || !self.one_way.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_keep_to_themselves_and_joiners_follow() {
+        let mut cuts = Cuts::default();
+        assert!(cuts.lets_through(1, 2));
+        cuts.partition(&[vec![1, 2], vec![3]]);
+        assert!(cuts.lets_through(1, 2) && cuts.lets_through(4, 5));
+        assert!(!cuts.lets_through(1, 3) && !cuts.lets_through(3, 4));
+        cuts.follow(4, 3);
+        assert!(cuts.lets_through(3, 4) && !cuts.lets_through(4, 5));
+        cuts.heal();
+        assert!(cuts.lets_through(1, 3) && !cuts.is_any());
+    }
+
+    #[test]
+    fn a_cut_in_one_direction_leaves_the_other() {
+        let mut cuts = Cuts::default();
+        cuts.cut_one_way(1, 2);
+        assert!(!cuts.lets_through(1, 2) && cuts.lets_through(2, 1) && cuts.is_any());
+    }
+}

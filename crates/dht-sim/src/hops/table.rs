@@ -1,0 +1,127 @@
+//! A ring as one sorted table of ids: every node's list is a window into it, without copies.
+
+use dht_core::route::{NextHop, next_hop};
+use dht_core::{Id, Interval};
+use rand_pcg::Pcg64Mcg;
+
+use super::random_ids;
+
+/// An ideal ring. Its nodes are named by their rank, in the order of their ids.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RingTable {
+    ids: Vec<Id>,
+}
+
+impl RingTable {
+    /// A ring of these places, at least one; the order does not matter, equal ones count once.
+    pub fn new(mut ids: Vec<Id>) -> RingTable {
+        ids.sort_unstable();
+        ids.dedup();
+        assert!(!ids.is_empty(), "a ring has at least one member");
+        RingTable { ids }
+    }
+
+    /// A ring of so many random places, at least one.
+    pub fn random(nodes: usize, rng: &mut Pcg64Mcg) -> RingTable {
+        RingTable { ids: random_ids(nodes.max(1), rng) }
+    }
+
+    /// The places in order.
+    pub fn ids(&self) -> &[Id] {
+        &self.ids
+    }
+
+    /// How many hops a lookup takes from the asker to the owner of a point, with `depth` entries of
+    /// the successor list. `None`: it did not get there.
+    pub fn hops(&self, asker: usize, key: Id, depth: u16) -> Option<usize> {
+        let nodes = self.ids.len();
+        let mut at = asker % nodes;
+        let mut hops = 0;
+        while !self.arc(at).contains(key) {
+            let entry = |place: usize| {
+                let others = nodes - 1;
+                (place < others).then(|| self.ids[(at + 1 + place) % nodes])
+            };
+            match next_hop(self.ids[at], entry, key, usize::from(depth), |_| false) {
+                NextHop::Entry(place) if hops < nodes => at = (at + 1 + place) % nodes,
+                _ => return None,
+            }
+            hops += 1;
+        }
+        Some(hops)
+    }
+
+    /// The exact mean of this ring: all askers, keys by the arcs of their owners.
+    ///
+    /// From any owner's view the askers lie at the distances `0..n`, one at each, so the arcs drop
+    /// out and the mean is the same on every ring.
+    pub fn exact_mean(&self, depth: u16) -> f64 {
+        let (nodes, depth) = (self.ids.len(), usize::from(depth.max(1)));
+        let total: usize = (0..nodes).map(|distance| distance.div_ceil(depth)).sum();
+        total as f64 / nodes as f64
+    }
+
+    fn arc(&self, at: usize) -> Interval {
+        let before = (at + self.ids.len() - 1) % self.ids.len();
+        Interval::new(self.ids[before], self.ids[at])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use dht_core::theory;
+    use rand::SeedableRng;
+
+    use super::*;
+
+    /// Case 98: every asker, every owner.
+    #[test]
+    fn on_small_rings_measured_equals_the_formula() {
+        let mut rng = Pcg64Mcg::seed_from_u64(1);
+        for nodes in [1, 2, 3, 17, 64] {
+            let table = RingTable::random(nodes, &mut rng);
+            for depth in [1, 2, 3, 4, 8, 16, 100] {
+                let mut counts = vec![0u64; nodes + 1];
+                for (asker, key) in
+                    (0..nodes).flat_map(|asker| table.ids().iter().map(move |key| (asker, *key)))
+                {
+                    counts[table.hops(asker, key, depth).expect("nobody is dead")] += 1;
+                }
+                let pairs = (nodes * nodes) as f64;
+                let n = nodes as u64;
+                for (hops, count) in counts.iter().enumerate() {
+                    let expected = theory::successors_probability(n, depth, hops as u64);
+                    let share = *count as f64 / pairs;
+                    assert!((share - expected).abs() < 1e-12, "{hops} hops, {nodes}, {depth}");
+                }
+                let exact = table.exact_mean(depth);
+                assert!((exact - theory::successors_mean(n, depth)).abs() < 1e-9);
+            }
+        }
+    }
+
+    /// Case 98: the walk stays in O(N); fingers added by accident would bend it.
+    #[test]
+    fn the_mean_grows_with_the_ring() {
+        let mut rng = Pcg64Mcg::seed_from_u64(2);
+        let mut mean = |nodes: usize| {
+            let table = RingTable::random(nodes, &mut rng);
+            let owner = table.ids()[0];
+            let hops = (0..nodes).map(|asker| table.hops(asker, owner, 1).expect("nobody is dead"));
+            hops.sum::<usize>() as f64 / nodes as f64
+        };
+        for nodes in [16, 64, 256, 1024] {
+            assert_eq!(mean(nodes), (nodes as f64 - 1.0) / 2.0);
+        }
+    }
+
+    #[test]
+    fn a_key_at_a_place_belongs_to_it_and_the_next_point_does_not() {
+        let table = RingTable::new([10, 30, 20].map(Id::from_u64).to_vec());
+        let hops = |asker, key| table.hops(asker, Id::from_u64(key), 1);
+        assert_eq!(hops(0, 10), Some(0), "a local hit is no hop");
+        assert_eq!(hops(0, 11), Some(1));
+        assert_eq!(hops(0, 31), Some(0), "the arc of the first passes zero");
+        assert_eq!(hops(1, 31), Some(2));
+    }
+}

@@ -1,0 +1,342 @@
+//! Reads scripts. A script that was read makes sense: every node it names is known and runs where it
+//! has to.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dht_core::Config;
+
+use super::{
+    Expectation, Line, MAX_NODES, MAX_WAIT_MS, Script, ScriptError, ScriptErrorKind, Step,
+};
+
+/// Reads a script: one step per line, `#` starts a comment. Fails at the first line that makes no
+/// sense, and says what was expected there.
+pub fn parse(text: &str) -> Result<Script, ScriptError> {
+    let mut reader = Reader::default();
+    for (at, line) in text.lines().enumerate() {
+        let code = line.split('#').next().unwrap_or("").replace('|', " | ").to_ascii_lowercase();
+        let words: Vec<&str> = code.split_whitespace().collect();
+        let number = at + 1;
+        reader.line(number, &words).map_err(|kind| ScriptError { line: number, kind })?;
+    }
+    Ok(Script { depth: reader.depth, steps: reader.steps })
+}
+
+type Parsed<T> = Result<T, ScriptErrorKind>;
+
+/// What is known after the lines so far.
+#[derive(Default)]
+struct Reader {
+    depth: Option<u16>,
+    steps: Vec<Line>,
+    /// Every node named so far, and whether it runs.
+    nodes: BTreeMap<u64, bool>,
+    begun: BTreeSet<u64>,
+}
+
+impl Reader {
+    fn line(&mut self, number: usize, words: &[&str]) -> Parsed<()> {
+        match words {
+            [] => return Ok(()),
+            ["depth", rest @ ..] => return self.depth(rest),
+            _ => {}
+        }
+        let step = self.step(words)?;
+        self.steps.push(Line { number, step });
+        Ok(())
+    }
+
+    fn depth(&mut self, words: &[&str]) -> Parsed<()> {
+        let [depth] = words else { return form("depth R") };
+        if self.depth.is_some() || !self.steps.is_empty() {
+            let rule = "`depth` stands in the first line, once";
+            return Err(ScriptErrorKind::Misplaced { rule });
+        }
+        let depth = in_range(number(depth)?, 1, Config::MAX_DEPTH.into())?;
+        self.depth = u16::try_from(depth).ok();
+        Ok(())
+    }
+
+    fn step(&mut self, words: &[&str]) -> Parsed<Step> {
+        let (word, rest) = words.split_first().expect("empty lines are no steps");
+        match (*word, rest) {
+            ("ring", nodes) => self.ring(nodes),
+            ("join", [node, "via", via]) => self.join(node, via),
+            ("join", _) => form("join J via M"),
+            ("stabilize", [node]) => Ok(Step::Stabilize(self.running(node)?)),
+            ("stabilize", _) => form("stabilize N"),
+            ("rectify", [node]) => Ok(Step::Rectify(self.running(node)?)),
+            ("rectify", _) => form("rectify N"),
+            ("notify", [node, "from", from]) => {
+                Ok(Step::Notify { node: self.running(node)?, from: self.known(from)? })
+            }
+            ("notify", _) => form("notify N from C"),
+            ("fail", [node]) => self.ends(node).map(Step::Fail),
+            ("fail", _) => form("fail N"),
+            ("leave", [node]) => self.ends(node).map(Step::Leave),
+            ("leave", _) => form("leave N"),
+            ("restart", [node]) => {
+                let node = self.known(node)?;
+                self.nodes.insert(node, true);
+                Ok(Step::Restart(node))
+            }
+            ("restart", _) => form("restart N"),
+            ("partition", groups) => self.partition(groups),
+            ("heal", []) => Ok(Step::Heal),
+            ("heal", _) => form("heal"),
+            ("begin", step) => self.begin(step),
+            ("finish", [node]) => self.finish(node),
+            ("finish", _) => form("finish N"),
+            ("wait", [time]) => Ok(Step::Wait(in_range(number(time)?, 0, MAX_WAIT_MS)?)),
+            ("wait", _) => form("wait MS"),
+            ("quiet", []) => Ok(Step::Quiet),
+            ("quiet", _) => form("quiet"),
+            ("expect", what) => self.expect(what).map(Step::Expect),
+            (word, _) => Err(ScriptErrorKind::UnknownStep { word: word.to_owned() }),
+        }
+    }
+
+    fn ring(&mut self, words: &[&str]) -> Parsed<Step> {
+        if !self.steps.is_empty() {
+            let rule = "`ring` is the first step, once";
+            return Err(ScriptErrorKind::Misplaced { rule });
+        }
+        if words.is_empty() {
+            return form("ring N ..");
+        }
+        let nodes: Vec<u64> = words.iter().map(|word| number(word)).collect::<Parsed<_>>()?;
+        for node in &nodes {
+            if self.nodes.insert(*node, true).is_some() {
+                return Err(ScriptErrorKind::NamedTwice { node: *node });
+            }
+        }
+        self.check_count()?;
+        Ok(Step::Ring(nodes))
+    }
+
+    fn join(&mut self, node: &str, via: &str) -> Parsed<Step> {
+        let (node, via) = (number(node)?, self.known(via)?);
+        if node == via {
+            return Err(ScriptErrorKind::NamedTwice { node });
+        }
+        self.nodes.insert(node, true);
+        self.check_count()?;
+        Ok(Step::Join { node, via })
+    }
+
+    fn partition(&mut self, words: &[&str]) -> Parsed<Step> {
+        let mut groups = Vec::new();
+        let mut named = BTreeSet::new();
+        for group in words.split(|word| *word == "|") {
+            let group: Vec<u64> =
+                group.iter().map(|word| self.known(word)).collect::<Parsed<_>>()?;
+            if group.is_empty() {
+                return form("partition A .. | B .. | ..");
+            }
+            if let Some(node) = group.iter().find(|node| !named.insert(**node)) {
+                return Err(ScriptErrorKind::NamedTwice { node: *node });
+            }
+            groups.push(group);
+        }
+        Ok(Step::Partition(groups))
+    }
+
+    fn begin(&mut self, words: &[&str]) -> Parsed<Step> {
+        const FORM: &str = "begin STEP, a `join`, `stabilize`, `rectify`, `notify` or `leave`";
+        if !matches!(words.first(), Some(&("join" | "stabilize" | "rectify" | "notify" | "leave")))
+        {
+            return form(FORM);
+        }
+        let step = self.step(words)?;
+        let (Step::Join { node, .. }
+        | Step::Stabilize(node)
+        | Step::Rectify(node)
+        | Step::Notify { node, .. }
+        | Step::Leave(node)) = step
+        else {
+            return form(FORM);
+        };
+        if !self.begun.insert(node) {
+            return Err(ScriptErrorKind::NotBegun { node, has_begun: true });
+        }
+        Ok(Step::Begin { node, step: Box::new(step) })
+    }
+
+    fn finish(&mut self, word: &str) -> Parsed<Step> {
+        let node = self.known(word)?;
+        if !self.begun.remove(&node) {
+            return Err(ScriptErrorKind::NotBegun { node, has_begun: false });
+        }
+        Ok(Step::Finish(node))
+    }
+
+    fn expect(&mut self, words: &[&str]) -> Parsed<Expectation> {
+        match words {
+            ["ring", nodes @ ..] if !nodes.is_empty() => {
+                let mut nodes: Vec<u64> =
+                    nodes.iter().map(|word| self.known(word)).collect::<Parsed<_>>()?;
+                nodes.sort_unstable();
+                if let Some(pair) = nodes.windows(2).find(|pair| pair[0] == pair[1]) {
+                    return Err(ScriptErrorKind::NamedTwice { node: pair[0] });
+                }
+                Ok(Expectation::Ring(nodes))
+            }
+            ["alone", node] => Ok(Expectation::Alone(self.known(node)?)),
+            ["isolated", node] => Ok(Expectation::Isolated(self.known(node)?)),
+            ["owner", key, node] => {
+                Ok(Expectation::Owner { key: number(key)?, node: self.known(node)? })
+            }
+            ["ring", ..] => form("expect ring N .."),
+            ["alone", ..] => form("expect alone N"),
+            ["isolated", ..] => form("expect isolated N"),
+            ["owner", ..] => form("expect owner K N"),
+            _ => form("expect ring .., alone .., isolated .. or owner .."),
+        }
+    }
+
+    /// A node that runs so far and does not from now on.
+    fn ends(&mut self, word: &str) -> Parsed<u64> {
+        let node = self.running(word)?;
+        self.nodes.insert(node, false);
+        Ok(node)
+    }
+
+    fn running(&self, word: &str) -> Parsed<u64> {
+        let node = self.known(word)?;
+        match self.nodes.get(&node) {
+            Some(true) => Ok(node),
+            _ => Err(ScriptErrorKind::NotRunning { node }),
+        }
+    }
+
+    fn known(&self, word: &str) -> Parsed<u64> {
+        let node = number(word)?;
+        match self.nodes.contains_key(&node) {
+            true => Ok(node),
+            false => Err(ScriptErrorKind::UnknownNode { node }),
+        }
+    }
+
+    fn check_count(&self) -> Parsed<()> {
+        match self.nodes.len() > MAX_NODES {
+            true => Err(ScriptErrorKind::TooManyNodes { limit: MAX_NODES }),
+            false => Ok(()),
+        }
+    }
+}
+
+fn number(word: &str) -> Parsed<u64> {
+    word.parse().map_err(|_| ScriptErrorKind::NoNumber { word: word.to_owned() })
+}
+
+fn in_range(value: u64, low: u64, high: u64) -> Parsed<u64> {
+    match (low..=high).contains(&value) {
+        true => Ok(value),
+        false => Err(ScriptErrorKind::OutOfRange { value, low, high }),
+    }
+}
+
+fn form<T>(expected: &'static str) -> Parsed<T> {
+    Err(ScriptErrorKind::Form { expected })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_step_of_the_contract_is_read() {
+        let text = "depth 2 # the first line\n\nring 0 2 4\n  join 1 via 0\nstabilize 1\nrectify 2\n\
+            notify 4 from 2\nfail 4\nleave 2\nrestart 4\npartition 0 1|4 | 2\nheal\n\
+            begin stabilize 0\nfinish 0\nwait 250\nquiet\nexpect ring 4 0 1\nexpect alone 0\n\
+            expect isolated 1\nEXPECT owner 7 0\n";
+        let script = parse(text).expect("all of it");
+        assert_eq!(script.depth, Some(2));
+        let steps: Vec<Step> = script.steps.iter().map(|line| line.step.clone()).collect();
+        let begun = Step::Begin { node: 0, step: Box::new(Step::Stabilize(0)) };
+        let expected = [
+            Step::Ring(vec![0, 2, 4]),
+            Step::Join { node: 1, via: 0 },
+            Step::Stabilize(1),
+            Step::Rectify(2),
+            Step::Notify { node: 4, from: 2 },
+            Step::Fail(4),
+            Step::Leave(2),
+            Step::Restart(4),
+            Step::Partition(vec![vec![0, 1], vec![4], vec![2]]),
+            Step::Heal,
+            begun,
+            Step::Finish(0),
+            Step::Wait(250),
+            Step::Quiet,
+            Step::Expect(Expectation::Ring(vec![0, 1, 4])),
+            Step::Expect(Expectation::Alone(0)),
+            Step::Expect(Expectation::Isolated(1)),
+            Step::Expect(Expectation::Owner { key: 7, node: 0 }),
+        ];
+        assert_eq!(steps, expected);
+        assert_eq!((script.steps[0].number, script.steps[17].number), (3, 20));
+    }
+
+    #[test]
+    fn a_line_that_makes_no_sense_is_named_with_what_was_expected() {
+        let complaint = |text: &str| parse(text).expect_err(text).to_string();
+        let table = [
+            ("jump 1", "line 1: 'jump' is no step"),
+            ("depth 0", "line 1: 0 must lie between 1 and 128"),
+            ("ring 0\ndepth 2", "line 2: `depth` stands in the first line, once"),
+            ("ring", "line 1: expected `ring N ..`"),
+            ("ring 0 0", "line 1: node 0 is named twice"),
+            ("ring 0\nring 1", "line 2: `ring` is the first step, once"),
+            ("ring 0 x", "line 1: 'x' is no number"),
+            ("ring 0 -1", "line 1: '-1' is no number"),
+            ("ring 0\n\njoin 1 0", "line 3: expected `join J via M`"),
+            ("join 1 via 0", "line 1: node 0 is not known: `ring` or `join` names it first"),
+            ("ring 0\njoin 0 via 0", "line 2: node 0 is named twice"),
+            (
+                "ring 0 1\nfail 1\nfail 1",
+                "line 3: node 1 does not run: `join` or `restart` it first",
+            ),
+            ("ring 0\nstabilize 7", "line 2: node 7 is not known: `ring` or `join` names it first"),
+            ("ring 0\nstabilize 0 1", "line 2: expected `stabilize N`"),
+            ("ring 0 1\npartition 0 | ", "line 2: expected `partition A .. | B .. | ..`"),
+            ("ring 0 1\npartition 0 | 0", "line 2: node 0 is named twice"),
+            ("ring 0\nfinish 0", "line 2: no step of node 0 has begun"),
+            (
+                "ring 0\nbegin stabilize 0\nbegin stabilize 0",
+                "line 3: a step of node 0 has begun already: `finish 0` first",
+            ),
+            (
+                "ring 0\nbegin fail 0",
+                "line 2: expected `begin STEP, a `join`, `stabilize`, `rectify`, `notify` or \
+                 `leave``",
+            ),
+            ("ring 0\nwait 86400001", "line 2: 86400001 must lie between 0 and 86400000"),
+            ("ring 0\nexpect ring", "line 2: expected `expect ring N ..`"),
+            (
+                "ring 0\nexpect",
+                "line 2: expected `expect ring .., alone .., isolated .. or owner ..`",
+            ),
+        ];
+        for (text, expected) in table {
+            assert_eq!(complaint(text), expected);
+        }
+    }
+
+    #[test]
+    fn comments_and_blank_lines_are_nothing() {
+        let script = parse("# only words\n\n   \n\t# more\n").expect("nothing is fine");
+        assert_eq!(script, Script { depth: None, steps: Vec::new() });
+    }
+
+    #[test]
+    fn the_number_of_nodes_is_bounded() {
+        let ring = |count: usize| {
+            let nodes: Vec<String> = (0..count).map(|n| n.to_string()).collect();
+            parse(&format!("ring {}", nodes.join(" ")))
+        };
+        assert!(ring(MAX_NODES).is_ok());
+        let error = ring(MAX_NODES + 1).expect_err("one too many");
+        assert_eq!(error.kind, ScriptErrorKind::TooManyNodes { limit: MAX_NODES });
+    }
+}

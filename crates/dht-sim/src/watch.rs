@@ -1,0 +1,274 @@
+//! Looks on after every step: keeps the links of all nodes, checks the invariants whose condition
+//! holds, and knows which conditions a fault has broken.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use dht_core::message::client::NodeState;
+use dht_core::{Id, Instant};
+
+use crate::invariants::{
+    Links, NodeLinks, Problem, Violation, lists_in_order, mine, one_live_successor, one_ring,
+    predecessor_kept, sufficient_principals,
+};
+
+/// Most problems that are kept: the first ones tell the story.
+const MAX_PROBLEMS: usize = 64;
+
+/// Which condition of the proofs the environment has broken. Until the world is quiet again, only
+/// what holds without conditions is checked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Breach {
+    /// A fault took away the last live entry of this node's list.
+    ListDied {
+        /// Whose.
+        node: Id,
+    },
+    /// A fault left fewer than `r + 1` principals.
+    FewPrincipals,
+    /// A node called a live member dead.
+    FalseVerdict {
+        /// Who judged.
+        by: Id,
+        /// Whom.
+        about: Id,
+    },
+    /// Messages between some nodes do not get through.
+    Cut,
+}
+
+/// The onlooker of one world.
+#[derive(Clone, Debug)]
+pub(crate) struct Watch {
+    links: Links,
+    breach: Option<Breach>,
+    /// There have been `r + 1` principals since the last breach.
+    reached: bool,
+    /// Whom each node has held as its predecessor and has no reason to believe gone.
+    known: BTreeMap<Id, BTreeSet<Id>>,
+    /// Whom each node has ever heard of in this life or an earlier one that it remembers.
+    acquainted: BTreeMap<Id, BTreeSet<Id>>,
+    /// Points that lookups are under way for, and who said "mine" meanwhile.
+    asked: BTreeMap<Id, Asked>,
+    last_change: Instant,
+    problems: Vec<Problem>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Asked {
+    lookups: usize,
+    said_mine: BTreeSet<Id>,
+}
+
+impl Watch {
+    pub(crate) fn new(depth: usize, predecessors: usize) -> Watch {
+        Watch {
+            links: Links { depth, predecessors, nodes: BTreeMap::new() },
+            breach: None,
+            reached: false,
+            known: BTreeMap::new(),
+            acquainted: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            last_change: Instant::ZERO,
+            problems: Vec::new(),
+        }
+    }
+
+    /// What a node points to after something happened to it. Whether that changed.
+    pub(crate) fn looked(&mut self, now: Instant, node: Id, links: NodeLinks) -> bool {
+        let before = self.links.nodes.get(&node);
+        if before == Some(&links) {
+            return false;
+        }
+        self.last_change = now;
+        let held = before.and_then(|before| before.predecessor);
+        let was_member = before.is_some_and(|before| before.state == NodeState::Member);
+        if was_member && links.state != NodeState::Member {
+            self.unlearn(node);
+        }
+        let taken = links.predecessor;
+        let neighbors = links.successors.iter().chain(&links.predecessors).copied();
+        self.acquainted.entry(node).or_default().extend(neighbors);
+        self.links.nodes.insert(node, links);
+        let known = self.known.entry(node).or_default();
+        if let Some(before) = held.filter(|before| known.contains(before))
+            && let Some(violation) = predecessor_kept::check(&self.links, node, before, taken)
+        {
+            self.report(now, violation);
+        }
+        let is_member =
+            |id: &Id| self.links.nodes.get(id).is_some_and(|held| held.state == NodeState::Member);
+        if let Some(taken) = taken.filter(is_member) {
+            self.known.entry(node).or_default().insert(taken);
+        }
+        self.check(now);
+        true
+    }
+
+    /// A node's life is over. `for_good`: it left, and the others forget it.
+    pub(crate) fn ended(&mut self, now: Instant, node: Id, for_good: bool) {
+        self.last_change = now;
+        self.links.nodes.remove(&node);
+        self.unlearn(node);
+        self.known.remove(&node);
+        if for_good {
+            self.acquainted.values_mut().for_each(|known| {
+                known.remove(&node);
+            });
+        }
+        if self.breach.is_some() {
+            return;
+        }
+        let lost = one_live_successor::check(&self.links);
+        if let Some(node) = lost.first().and_then(Violation::node) {
+            self.broke(Breach::ListDied { node });
+        } else if self.reached && !sufficient_principals::check(&self.links).is_empty() {
+            self.broke(Breach::FewPrincipals);
+        }
+    }
+
+    /// A new life without memory of an earlier one.
+    pub(crate) fn forgot(&mut self, node: Id) {
+        self.acquainted.remove(&node);
+    }
+
+    /// A node heard of others.
+    pub(crate) fn acquaint(&mut self, node: Id, others: impl IntoIterator<Item = Id>) {
+        self.acquainted.entry(node).or_default().extend(others);
+    }
+
+    /// A node called another one dead. `reaches` says whether the two reach each other.
+    pub(crate) fn on_verdict(&mut self, by: Id, about: Id, same_life: bool, reaches: bool) {
+        if let Some(known) = self.known.get_mut(&by) {
+            known.remove(&about);
+        }
+        let lives = self.links.nodes.get(&about).is_some_and(NodeLinks::is_member);
+        if lives && same_life && reaches {
+            self.broke(Breach::FalseVerdict { by, about });
+        }
+    }
+
+    /// Some nodes do not reach each other any more; `apart` says whether these two do not.
+    pub(crate) fn on_cut(&mut self, apart: impl Fn(Id, Id) -> bool) {
+        for (node, known) in &mut self.known {
+            known.retain(|other| !apart(*node, *other));
+        }
+        self.broke(Breach::Cut);
+    }
+
+    /// A lookup of this point by the driver begins.
+    pub(crate) fn lookup_began(&mut self, key: Id) {
+        self.asked.entry(key).or_default().lookups += 1;
+    }
+
+    /// A lookup ended; at `owner`, if it found one.
+    pub(crate) fn lookup_ended(&mut self, now: Instant, key: Id, owner: Option<Id>) {
+        let Some(asked) = self.asked.get_mut(&key) else { return };
+        let violation = owner.and_then(|owner| mine::check_end(key, owner, &asked.said_mine));
+        asked.lookups -= 1;
+        if asked.lookups == 0 {
+            self.asked.remove(&key);
+        }
+        if let Some(violation) = violation {
+            self.report(now, violation);
+        }
+    }
+
+    /// A node said "mine" of a point, to others or to itself.
+    pub(crate) fn on_mine(&mut self, now: Instant, node: Id, key: Id) {
+        if let Some(asked) = self.asked.get_mut(&key) {
+            asked.said_mine.insert(node);
+        }
+        let violation = match self.known.get(&node) {
+            Some(known) => mine::check(&self.links, node, key, known),
+            None => None,
+        };
+        if let Some(violation) = violation {
+            self.report(now, violation);
+        }
+    }
+
+    /// Quiet has come and what should be ideal is: the conditions hold again.
+    pub(crate) fn is_quiet(&mut self) {
+        self.breach = None;
+        self.reached = sufficient_principals::check(&self.links).is_empty();
+    }
+
+    /// Adds a problem; beyond [`MAX_PROBLEMS`] it is left out.
+    pub(crate) fn report(&mut self, now: Instant, violation: Violation) {
+        let problem = Problem { at: now, violation };
+        let is_news = self.problems.iter().all(|held| held.violation != problem.violation);
+        if is_news && self.problems.len() < MAX_PROBLEMS {
+            self.problems.push(problem);
+        }
+    }
+
+    pub(crate) fn links(&self) -> &Links {
+        &self.links
+    }
+
+    pub(crate) fn problems(&self) -> &[Problem] {
+        &self.problems
+    }
+
+    pub(crate) fn breach(&self) -> Option<Breach> {
+        self.breach
+    }
+
+    /// Whether the ring is, or was before a breach, still too small for the proofs.
+    pub(crate) fn is_small(&self) -> bool {
+        !self.reached
+    }
+
+    /// When any pointer changed last.
+    pub(crate) fn last_change(&self) -> Instant {
+        self.last_change
+    }
+
+    /// Those who know of each other, through others too and in either direction, among nodes for
+    /// which `together` holds: each list should become one ring.
+    pub(crate) fn circles(&self, together: impl Fn(Id, Id) -> bool) -> Vec<Vec<Id>> {
+        let mut left: BTreeSet<Id> = self.links.nodes.keys().copied().collect();
+        let knows = |a: &Id, b: &Id| self.acquainted.get(a).is_some_and(|known| known.contains(b));
+        let mut circles = Vec::new();
+        while let Some(first) = left.pop_first() {
+            let mut circle = vec![first];
+            let mut at = 0;
+            while let Some(from) = circle.get(at).copied() {
+                let linked =
+                    |to: &Id| together(from, *to) && (knows(&from, to) || knows(to, &from));
+                let found: Vec<Id> = left.iter().copied().filter(|to| linked(to)).collect();
+                found.iter().for_each(|id| {
+                    left.remove(id);
+                });
+                circle.extend(found);
+                at += 1;
+            }
+            circle.sort();
+            circles.push(circle);
+        }
+        circles
+    }
+
+    fn broke(&mut self, breach: Breach) {
+        self.breach.get_or_insert(breach);
+        self.reached = false;
+    }
+
+    fn unlearn(&mut self, node: Id) {
+        self.known.values_mut().for_each(|known| {
+            known.remove(&node);
+        });
+    }
+
+    fn check(&mut self, now: Instant) {
+        let mut found = lists_in_order::check(&self.links);
+        if self.breach.is_none() && self.reached {
+            found.extend(one_live_successor::check(&self.links));
+            found.extend(sufficient_principals::check(&self.links));
+            found.extend(one_ring::check(&self.links));
+        } else if self.breach.is_none() {
+            self.reached = sufficient_principals::check(&self.links).is_empty();
+        }
+        found.into_iter().for_each(|violation| self.report(now, violation));
+    }
+}

@@ -1,0 +1,476 @@
+//! A world: nodes of dht-core, a clock, and a network between them, all drawn from one seed.
+//!
+//! There are two ways to let things happen. *Timed*, every message takes its time and may get lost,
+//! and the nodes' own timers find out ([`World::run_for`], [`World::run_until_quiet`]). *Stepped*,
+//! time stands still: every message arrives at once, who is dead or cut off is known at once, and no
+//! timer fires ([`World::settle`]). After every event of either kind the invariants are checked.
+
+mod clock;
+mod post;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use dht_core::config::{ConfigError, RingParams};
+use dht_core::event::{OpId, Purpose};
+use dht_core::message::RingId;
+use dht_core::message::client::NodeState;
+use dht_core::node::{Node, Snapshot};
+use dht_core::register::{Key, OperationId, Register, Value};
+use dht_core::{Command, Config, Contact, Event, Id, Instant, Notice};
+use rand::SeedableRng;
+use rand_pcg::Pcg64Mcg;
+
+use crate::faults::{Cuts, FaultPlan};
+use crate::invariants::{Links, Problem, Violation, ideal, one_ring};
+use crate::member::{Member, Stage, contact, mix};
+use crate::trace::Trace;
+use crate::watch::{Breach, Watch};
+
+use post::Post;
+
+pub use clock::QUIET_LIMIT;
+
+/// How many lines of its trace a world keeps for people: enough for the last few seconds of a small
+/// ring.
+const KEPT_LINES: usize = 400;
+
+/// What a world is made of.
+#[derive(Clone, PartialEq, Debug)]
+pub struct WorldConfig {
+    /// Settings of every node.
+    pub node: Config,
+    /// Copies of every chunk: set at the founding.
+    pub replicas: u8,
+    /// What goes wrong all the time.
+    pub plan: FaultPlan,
+    /// All chance: delays, losses, and that of the nodes.
+    pub seed: u64,
+    /// What the clock shows at first.
+    pub start: Instant,
+}
+
+impl WorldConfig {
+    /// Nodes with these settings on a quiet network.
+    pub fn new(node: Config, seed: u64) -> WorldConfig {
+        let plan = FaultPlan::default();
+        WorldConfig { node, replicas: 3, plan, seed, start: Instant(1_000_000) }
+    }
+}
+
+/// Whole rings under a virtual clock. A clone goes on by itself, exactly as the original would.
+#[derive(Clone, Debug)]
+pub struct World {
+    start: Instant,
+    now: Instant,
+    config: Arc<Config>,
+    params: RingParams,
+    plan: FaultPlan,
+    seed: u64,
+    rng: Pcg64Mcg,
+    cuts: Cuts,
+    members: BTreeMap<u64, Member>,
+    numbers: BTreeMap<Id, u64>,
+    deadlines: BTreeSet<(Instant, u64)>,
+    post: Post,
+    is_stepped: bool,
+    next_op: u64,
+    lookups: BTreeMap<OpId, (u64, Id)>,
+    outcomes: BTreeMap<OpId, Notice>,
+    watch: Watch,
+    trace: Trace,
+}
+
+impl World {
+    /// An empty world. Fails if the settings of the nodes break a bound.
+    pub fn new(config: WorldConfig) -> Result<World, ConfigError> {
+        config.node.validate()?;
+        let WorldConfig { node, replicas, plan, seed, start } = config;
+        let watch = Watch::new(node.list_len(), usize::from(node.predecessor_peers));
+        Ok(World {
+            start,
+            now: start,
+            config: Arc::new(node),
+            params: RingParams::founding(RingId(u128::from(mix(&[seed]))), replicas),
+            plan,
+            seed,
+            rng: Pcg64Mcg::seed_from_u64(mix(&[seed, 1])),
+            cuts: Cuts::default(),
+            members: BTreeMap::new(),
+            numbers: BTreeMap::new(),
+            deadlines: BTreeSet::new(),
+            post: Post::default(),
+            is_stepped: false,
+            next_op: 0,
+            lookups: BTreeMap::new(),
+            outcomes: BTreeMap::new(),
+            watch,
+            trace: Trace::new(KEPT_LINES),
+        })
+    }
+
+    /// Starts node `n` at the point `n` as the first of a ring.
+    pub fn found(&mut self, n: u64) {
+        self.found_at(n, Id::from_u64(n));
+    }
+
+    /// Starts node `n` at any point as the first of a ring.
+    pub fn found_at(&mut self, n: u64, id: Id) {
+        self.begin_life(n, id, false);
+        self.command(n, Command::Found);
+    }
+
+    /// Starts node `n` at the point `n`, without memory, and tells it to join through `via`. One
+    /// that runs already is only told whom to ask.
+    pub fn join(&mut self, n: u64, via: u64) {
+        self.join_at(n, Id::from_u64(n), via);
+    }
+
+    /// Like [`World::join`], at any point.
+    pub fn join_at(&mut self, n: u64, id: Id, via: u64) {
+        let Some(other) = self.members.get(&via).map(|held| held.me.clone()) else { return };
+        if !self.is_running(n) {
+            self.begin_life(n, id, false);
+            self.cuts.follow(n, via);
+        }
+        let id = self.member(n).me.id;
+        self.watch.acquaint(id, [other.id]);
+        self.member_mut(n).via = Some(via);
+        self.command(n, Command::Join { via: vec![other] });
+    }
+
+    /// Tells everybody who has no place yet again to join: through the member it was first told of,
+    /// or, if that one is gone, through any.
+    pub fn retry_joins(&mut self) {
+        let members = self.members();
+        for n in self.running() {
+            let Some(via) = self.member(n).via else { continue };
+            let reaches = |other: &u64| self.cuts.lets_through(n, *other);
+            let others: Vec<u64> = match self.is_running(via) {
+                true => vec![via],
+                false => members.iter().copied().filter(reaches).collect(),
+            };
+            let contacts: Vec<Contact> =
+                others.iter().map(|other| self.member(*other).me.clone()).collect();
+            if !contacts.is_empty() {
+                self.watch.acquaint(self.member(n).me.id, ids(&contacts));
+                self.command(n, Command::Join { via: contacts });
+            }
+        }
+    }
+
+    /// Ends a node's life silently.
+    pub fn fail(&mut self, n: u64) {
+        if self.is_running(n) {
+            self.trace.line(self.now, format_args!("{n} dies"));
+            self.end_life(n, Stage::Dead, false);
+        }
+    }
+
+    /// Tells a node to go for good. It is gone once it has handed off and unlinked.
+    pub fn leave(&mut self, n: u64) {
+        if self.is_running(n) {
+            self.member_mut(n).leaves_for_good = true;
+            self.command(n, Command::Leave);
+        }
+    }
+
+    /// Tells a node to stop, to come back later by [`World::restart`].
+    pub fn stop(&mut self, n: u64) {
+        self.command(n, Command::Stop);
+    }
+
+    /// Starts a node's next life on the same disk; one that still runs dies first. It finds its way
+    /// back by itself, through those its last life remembered.
+    pub fn restart(&mut self, n: u64) {
+        let Some(member) = self.members.get(&n) else { return };
+        let (id, via) = (member.me.id, member.via);
+        let (contacts, open) = (member.disk.contacts.clone(), member.disk.open.clone());
+        self.fail(n);
+        self.begin_life(n, id, true);
+        let knows_nobody = contacts.is_empty();
+        self.watch.acquaint(id, contacts.iter().map(|held| held.id));
+        self.command(n, Command::Remember { contacts, open });
+        match via {
+            Some(via) if knows_nobody => self.join(n, via),
+            // It was the first and has never met anybody.
+            None if knows_nobody => self.command(n, Command::Found),
+            _ => {}
+        }
+    }
+
+    /// From now on only nodes of one group reach each other; nodes named in none form one more.
+    pub fn partition(&mut self, groups: &[Vec<u64>]) {
+        self.trace.line(self.now, format_args!("partition {groups:?}"));
+        self.cuts.partition(groups);
+        self.on_cut();
+    }
+
+    /// From now on nothing that `from` sends reaches `to`, answers included.
+    pub fn cut_one_way(&mut self, from: u64, to: u64) {
+        self.trace.line(self.now, format_args!("cut {from} to {to}"));
+        self.cuts.cut_one_way(from, to);
+        self.on_cut();
+    }
+
+    /// Opens all ways again.
+    pub fn heal(&mut self) {
+        self.trace.line(self.now, format_args!("heal"));
+        self.cuts.heal();
+    }
+
+    /// Gives a node any other order.
+    pub fn command(&mut self, n: u64, command: Command) {
+        if self.is_running(n) {
+            self.trace.line(self.now, format_args!("{n} is told {command:?}"));
+            self.tell(n, Event::Command(command));
+        }
+    }
+
+    /// Lets a member look up the owner of a point, at its own depth if none is named.
+    pub fn look_up(&mut self, n: u64, key: Id, depth: Option<u16>, purpose: Purpose) -> OpId {
+        let op = self.draw_op();
+        if self.is_running(n) {
+            self.watch.lookup_began(key);
+            self.lookups.insert(op, (n, key));
+            self.command(n, Command::Lookup { op, key, routing: None, depth, purpose });
+        }
+        op
+    }
+
+    /// Lets a member read a register.
+    pub fn read(&mut self, n: u64, key: Key) -> OpId {
+        let op = self.draw_op();
+        self.command(n, Command::Read { op, key });
+        op
+    }
+
+    /// Lets a member write a register.
+    pub fn write(&mut self, n: u64, key: Key, value: Value) -> OpId {
+        let op = self.draw_op();
+        let mut operation = [0; 16];
+        operation[..8].copy_from_slice(&op.0.to_be_bytes());
+        let operation = OperationId(operation);
+        self.command(n, Command::Write { op, key, operation, value });
+        op
+    }
+
+    /// What an operation came to: [`Notice::Found`], [`Notice::Read`] or [`Notice::Written`]. It is
+    /// handed out once; `None` while it runs.
+    pub fn take_outcome(&mut self, op: OpId) -> Option<Notice> {
+        self.outcomes.remove(&op)
+    }
+
+    /// The time.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// How much time has passed, in microseconds.
+    pub fn elapsed_us(&self) -> u64 {
+        self.now.0.saturating_sub(self.start.0)
+    }
+
+    /// The settings of every node.
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// Whether this node runs.
+    pub fn is_running(&self, n: u64) -> bool {
+        self.members.get(&n).is_some_and(Member::is_running)
+    }
+
+    /// The nodes that run, by number.
+    pub fn running(&self) -> Vec<u64> {
+        self.members.iter().filter(|(_, held)| held.is_running()).map(|(n, _)| *n).collect()
+    }
+
+    /// The nodes that have a place in the ring, by number.
+    pub fn members(&self) -> Vec<u64> {
+        self.running().into_iter().filter(|n| self.is_member(*n)).collect()
+    }
+
+    /// Whether this node has a place in the ring.
+    pub fn is_member(&self, n: u64) -> bool {
+        self.is_running(n) && self.member(n).node.state() == NodeState::Member
+    }
+
+    /// A node as it is, or was when its last life ended; `None` if there never was one.
+    pub fn snapshot(&self, n: u64) -> Option<Snapshot> {
+        self.members.get(&n).map(|held| held.node.snapshot())
+    }
+
+    /// The number of the node at a point.
+    pub fn number_at(&self, id: Id) -> Option<u64> {
+        self.numbers.get(&id).copied()
+    }
+
+    /// The register that a node's disk holds at a point.
+    pub fn register(&self, n: u64, id: Id) -> Option<&Register> {
+        self.members.get(&n)?.disk.register(id)
+    }
+
+    /// The links of all nodes that run.
+    pub fn links(&self) -> &Links {
+        self.watch.links()
+    }
+
+    /// What did not hold so far.
+    pub fn problems(&self) -> &[Problem] {
+        self.watch.problems()
+    }
+
+    /// Which condition of the invariants is broken at the moment.
+    pub fn breach(&self) -> Option<Breach> {
+        self.watch.breach()
+    }
+
+    /// What has happened.
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+
+    /// When any pointer changed last.
+    pub fn last_change(&self) -> Instant {
+        self.watch.last_change()
+    }
+
+    /// What keeps this world from being ideal: everybody who knows of each other, and is not cut
+    /// off, in one ring, with every list and predecessor as the order says.
+    pub fn flaws(&self) -> Vec<Violation> {
+        let reaches = |a: Id, b: Id| match (self.number_at(a), self.number_at(b)) {
+            (Some(a), Some(b)) => self.cuts.lets_through(a, b) && self.cuts.lets_through(b, a),
+            _ => false,
+        };
+        let circles = self.watch.circles(reaches);
+        circles.iter().flat_map(|circle| ideal::check(self.watch.links(), circle)).collect()
+    }
+
+    /// What keeps these nodes from forming one ideal ring. Whether others run too is not looked at.
+    pub fn flaws_of_ring(&self, ring: &[u64]) -> Vec<Violation> {
+        let mut ids: Vec<Id> = ring.iter().filter_map(|n| self.id_of(*n)).collect();
+        ids.sort();
+        ideal::check(self.watch.links(), &ids)
+    }
+
+    /// The point of a node.
+    pub fn id_of(&self, n: u64) -> Option<Id> {
+        self.members.get(&n).map(|held| held.me.id)
+    }
+
+    /// Brings every disk up to date with what its node remembers, as its upkeep timer would: where
+    /// time stands still, that timer never fires.
+    pub fn save_memories(&mut self) {
+        for member in self.members.values_mut().filter(|held| held.is_running()) {
+            let snapshot = member.node.snapshot();
+            member.disk.contacts = snapshot.remembered;
+            member.disk.open = snapshot.open;
+        }
+    }
+
+    /// Whether a ring that is too small for the proofs is in disorder and upkeep alone does not
+    /// repair it: tried out on a copy of this world.
+    pub(crate) fn is_beyond_repair(&self) -> Option<Violation> {
+        if self.watch.breach().is_some() || !self.watch.is_small() {
+            return None;
+        }
+        let disorder = one_ring::check(self.watch.links()).into_iter().next()?;
+        let mut copy = self.clone();
+        let repaired = copy.run_until_quiet(QUIET_LIMIT).is_ok() && copy.flaws().is_empty();
+        (!repaired).then_some(disorder)
+    }
+
+    fn begin_life(&mut self, n: u64, id: Id, keeps_disk: bool) {
+        let before = self.members.remove(&n);
+        let life = before.as_ref().map_or(1, |held| held.life() + 1);
+        let me = contact(n, id, life);
+        let seed = mix(&[self.seed, n, life]);
+        let node = Node::new(me.clone(), self.params, self.config.clone(), seed, self.now);
+        let disk = before.filter(|_| keeps_disk).map(|held| held.disk).unwrap_or_default();
+        let stage = Stage::Running;
+        let (deadline, via, leaves_for_good) = (None, None, false);
+        let member = Member { node, me, disk, stage, deadline, via, leaves_for_good };
+        self.members.insert(n, member);
+        self.numbers.insert(id, n);
+        if !keeps_disk {
+            self.watch.forgot(id);
+        }
+        self.trace.line(self.now, format_args!("{n} starts its life {life}"));
+        self.refresh(n);
+    }
+
+    fn end_life(&mut self, n: u64, stage: Stage, for_good: bool) {
+        let member = self.member_mut(n);
+        member.stage = stage;
+        let (id, deadline) = (member.me.id, member.deadline.take());
+        if let Some(deadline) = deadline {
+            self.deadlines.remove(&(deadline, n));
+        }
+        for (op, (asker, key)) in std::mem::take(&mut self.lookups) {
+            if asker == n {
+                self.watch.lookup_ended(self.now, key, None);
+            } else {
+                self.lookups.insert(op, (asker, key));
+            }
+        }
+        self.watch.ended(self.now, id, for_good);
+        self.on_gone(n);
+    }
+
+    fn on_cut(&mut self) {
+        let (cuts, numbers) = (&self.cuts, &self.numbers);
+        let apart = |a: Id, b: Id| match (numbers.get(&a), numbers.get(&b)) {
+            (Some(a), Some(b)) => !cuts.lets_through(*a, *b) || !cuts.lets_through(*b, *a),
+            _ => false,
+        };
+        self.watch.on_cut(apart);
+        self.fail_cut_off();
+    }
+
+    /// Hands a node an event, carries out what it orders, and looks at the result.
+    fn tell(&mut self, n: u64, event: Event) {
+        let now = self.now;
+        self.member_mut(n).node.handle_event(now, event);
+        self.drain(n);
+    }
+
+    /// Looks at a node after something happened to it.
+    fn refresh(&mut self, n: u64) {
+        let member = self.members.get_mut(&n).expect("only nodes of this world are looked at");
+        let snapshot = member.node.snapshot();
+        if snapshot.state == NodeState::Member {
+            member.via = None;
+        }
+        let next = member.node.poll_timeout().filter(|at| *at < Instant::NEVER);
+        if member.deadline != next {
+            if let Some(before) = member.deadline {
+                self.deadlines.remove(&(before, n));
+            }
+            self.deadlines.extend(next.map(|at| (at, n)));
+            member.deadline = next;
+        }
+        let remembered = || snapshot.remembered.iter().map(|held| held.id);
+        if self.watch.looked(self.now, snapshot.me.id, (&snapshot).into()) {
+            self.watch.acquaint(snapshot.me.id, remembered());
+        }
+    }
+
+    fn draw_op(&mut self) -> OpId {
+        self.next_op += 1;
+        OpId(self.next_op)
+    }
+
+    fn member(&self, n: u64) -> &Member {
+        self.members.get(&n).expect("only nodes of this world are named")
+    }
+
+    fn member_mut(&mut self, n: u64) -> &mut Member {
+        self.members.get_mut(&n).expect("only nodes of this world are named")
+    }
+}
+
+/// Which nodes a list of contacts names, by their points.
+pub fn ids(list: &[Contact]) -> Vec<Id> {
+    list.iter().map(|held| held.id).collect()
+}
