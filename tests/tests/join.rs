@@ -64,10 +64,10 @@ fn a_bootstrap_node_that_comes_late_is_found() {
     let status = run(&["status", "--node", &listen]);
     assert_ne!(status.code, 0, "a node that joins is no healthy member: {status}");
     // By the node's own clock: several rounds of its backoff.
-    wait_for("12 s of trying", || {
+    wait_for("8 s of trying", || {
         let said = run(&["stats", "--json", "--node", &listen]).expect(0).json();
         let uptime = said["uptime_s"].as_f64().expect("a number");
-        if uptime >= 12.0 { Ok(()) } else { Err(said.to_string()) }
+        if uptime >= 8.0 { Ok(()) } else { Err(said.to_string()) }
     });
     let log = cluster.log(joiner);
     assert!(log.lines().count() <= 10, "too much to say about nothing:\n{log}");
