@@ -9,7 +9,7 @@ use std::time::Duration;
 use dht_core::config::RingParams;
 use dht_core::message::RingId;
 use dht_core::message::client::NodeState;
-use dht_core::{Command, Contact};
+use dht_core::{Command, Contact, IntervalSet};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
@@ -178,6 +178,12 @@ impl Bootstrap {
         }
         if self.ring.is_some_and(|ours| ours.id == ring.id) {
             self.go_back().await;
+        }
+        if !self.begun {
+            // Killed before the state machine has told whom it knows, the next life must not take
+            // itself for the founder.
+            let contacts = vec![via.clone()];
+            self.shared.disk.remember(Known { contacts, open: IntervalSet::new() }).await;
         }
         if !self.keep_ring(ring).await {
             return Knocking::Over;

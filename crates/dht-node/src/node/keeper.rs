@@ -117,6 +117,7 @@ impl Keeper {
     async fn kill(&self) {
         self.shared.clients.cancel();
         self.end_tasks().await;
+        self.shared.endpoint.close(CLOSE_LIMIT).await;
         self.shared.disk.close().await;
     }
 

@@ -48,12 +48,14 @@ impl Life {
                 (identity, Arc::new(store))
             }
         };
-        let incarnation = match load::<u64>(store.as_ref(), INCARNATION)? {
+        let life = match load::<u64>(store.as_ref(), LIVES)? {
             Some(last) => last.saturating_add(1),
             // Above every earlier life even if the store was lost and only the key was saved.
             None => SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |age| age.as_secs()),
         };
-        save(store.as_ref(), INCARNATION, &incarnation).map_err(StartError::Store)?;
+        save(store.as_ref(), LIVES, &life).map_err(StartError::Store)?;
+        // Two copies of one directory count alike; the draw tells their lives apart.
+        let incarnation = (life << DRAW_BITS) | u64::from(rand::random::<u16>());
         let usage = store.usage().map_err(StartError::Store)?;
         Ok(Life {
             identity: Arc::new(identity),
@@ -127,6 +129,8 @@ const KEY: &str = "identity.key";
 const STORE: &str = "store";
 /// First byte of every named record: its form.
 const FORM: u8 = 1;
-const INCARNATION: &str = "incarnation";
+/// Bits of an incarnation that are drawn at random.
+const DRAW_BITS: u32 = 16;
+const LIVES: &str = "lives";
 const RING: &str = "ring";
 const KNOWN: &str = "known";

@@ -80,7 +80,10 @@ async fn leave(shared: &Shared, mut responder: Responder) {
             (status.left, status.missing)
         };
         if left {
+            let delivered = responder.closed();
             responder.answer(Answer::Admin(AdminResponse::Left)).await;
+            // The stop that follows waits for this task, and so for the answer to arrive.
+            let _ = tokio::time::timeout(gateway::DELIVERY_LIMIT, delivered).await;
             return;
         }
         if told != Some(missing) {

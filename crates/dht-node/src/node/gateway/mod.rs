@@ -21,6 +21,7 @@ mod report;
 mod walk;
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use dht_core::message::Answer;
 use dht_core::message::client::{ClientErrorCode, ClientRequest, ClientResponse};
@@ -85,6 +86,7 @@ pub(super) async fn serve(
     responder: Responder,
 ) {
     let gone = responder.closed();
+    tokio::pin!(gone);
     let answering = async {
         let response = match request {
             ClientRequest::Get { key } => return get::get(shared, key, responder).await,
@@ -103,8 +105,10 @@ pub(super) async fn serve(
     };
     tokio::select! {
         () = answering => {}
-        () = gone => {}
+        () = &mut gone => return,
     }
+    // A stop waits for this task, and so for the answer to arrive.
+    let _ = tokio::time::timeout(DELIVERY_LIMIT, gone).await;
 }
 
 /// Answers that carry no bulk.
@@ -136,6 +140,9 @@ async fn answer(
     }
 }
 
+/// How long an answer may take to be acknowledged before nobody waits for that any more (guess:
+/// several round trips).
+pub(super) const DELIVERY_LIMIT: Duration = Duration::from_secs(1);
 /// Memory for chunks on their way from clients, and as much for those on their way to them, in KiB.
 /// 32 MiB (guess: eight windows of default chunks, or one of the largest).
 const TRANSFER_KIB: usize = 32 * 1024;

@@ -1,1 +1,0 @@
-//! Real nodes on loopback, in one process.
