@@ -9,12 +9,15 @@ use crate::id::Id;
 use crate::manifest::{ChunkRef, ContentHash};
 use crate::message::ring::{Kind, MAX_PAGE, Request, Response};
 use crate::outbox::{CallOwner, Outbox, StoreOwner};
-use crate::register::{Ballot, Register};
+use crate::register::{Ballot, FIRST_EPOCH, Register};
 
 /// Registers fetched with one request (guess: with inline files of 4 KiB a frame of 256 KiB).
 const FETCH_BATCH: usize = 48;
 /// What may be lacking before the merge pauses to fetch (guess: one page).
 const MAX_WANTED: usize = MAX_PAGE;
+/// Chunks that a peer may fail to give in a row before the comparison is given up (guess: twice
+/// what is fetched at once).
+const MAX_FAILED_IN_A_ROW: u32 = 8;
 
 /// A comparison under way.
 #[derive(Clone, Debug)]
@@ -27,10 +30,14 @@ pub(super) struct Session {
     ours: Side,
     theirs: Side,
     wanted: VecDeque<Entry>,
-    /// Registers asked for, or chunks being fetched.
+    /// Registers asked for, in order.
+    asked: VecDeque<Entry>,
+    /// Registers being saved, or chunks being fetched.
     in_flight: usize,
     registers_copied: u64,
-    failed_fetches: u64,
+    /// What the peer listed and could not give, in all and in a row.
+    failed: u64,
+    failed_in_a_row: u32,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,9 +87,11 @@ impl Session {
             ours: Side::default(),
             theirs: Side::default(),
             wanted: VecDeque::new(),
+            asked: VecDeque::new(),
             in_flight: 0,
             registers_copied: 0,
-            failed_fetches: 0,
+            failed: 0,
+            failed_in_a_row: 0,
             plan,
         };
         session.ask(out, number, Request::Digest { kind, arc });
@@ -106,7 +115,7 @@ impl Session {
 
     /// What is known to be lacking here.
     pub(super) fn missing(&self) -> u64 {
-        (self.wanted.len() + self.in_flight) as u64
+        (self.wanted.len() + self.asked.len() + self.in_flight) as u64
     }
 
     pub(super) fn on_response(
@@ -149,12 +158,12 @@ impl Session {
             }
             (Stage::Merge, StoreOutcome::Registers { entries, last }) => {
                 let entries = entries.into_iter().map(|(id, ballot)| Entry::Register(id, ballot));
-                self.ours.take(self.plan.arc.start, entries.collect(), last);
+                self.ours.take(entries.collect(), last);
                 self.merge(out, number);
             }
             (Stage::Merge, StoreOutcome::Chunks { entries, last }) => {
                 let entries = entries.into_iter().map(Entry::Chunk).collect();
-                self.ours.take(self.plan.arc.start, entries, last);
+                self.ours.take(entries, last);
                 self.merge(out, number);
             }
             (Stage::Merge, StoreOutcome::Saved(saved)) => {
@@ -169,7 +178,16 @@ impl Session {
 
     pub(super) fn on_fetched(&mut self, stored: bool) {
         self.in_flight = self.in_flight.saturating_sub(1);
-        self.failed_fetches += u64::from(!stored);
+        if stored {
+            self.failed_in_a_row = 0;
+            return;
+        }
+        self.failed += 1;
+        self.failed_in_a_row += 1;
+        if self.failed_in_a_row >= MAX_FAILED_IN_A_ROW {
+            // It is gone, or it lies. The next round asks somebody else.
+            self.stage = Stage::Ended(Ended::Broken);
+        }
     }
 
     /// Starts as many fetches as there is room for, and goes on merging when none is left.
@@ -212,8 +230,8 @@ impl Session {
         }
         self.fetch(out, number);
         let all_read = self.theirs.is_last && self.theirs.entries.is_empty();
-        if all_read && self.wanted.is_empty() && self.in_flight == 0 {
-            self.stage = Stage::Ended(match self.failed_fetches {
+        if all_read && self.missing() == 0 {
+            self.stage = Stage::Ended(match self.failed {
                 0 => Ended::Complete { open: self.their_open },
                 _ => Ended::Broken,
             });
@@ -244,11 +262,13 @@ impl Session {
 
     fn fetch(&mut self, out: &mut Outbox, number: u64) {
         match self.plan.kind {
-            Kind::Registers if self.in_flight == 0 && !self.wanted.is_empty() => {
+            Kind::Registers if self.in_flight == 0 && self.asked.is_empty() => {
                 let batch = self.wanted.len().min(FETCH_BATCH);
-                let ids: Vec<Id> = self.wanted.drain(..batch).map(|entry| entry.id()).collect();
-                self.in_flight = ids.len();
-                self.ask(out, number, Request::FetchRegisters { ids });
+                if batch > 0 {
+                    self.asked.extend(self.wanted.drain(..batch));
+                    let ids = self.asked.iter().map(Entry::id).collect();
+                    self.ask(out, number, Request::FetchRegisters { ids });
+                }
             }
             Kind::Registers => {}
             Kind::Chunks => {
@@ -261,19 +281,30 @@ impl Session {
         }
     }
 
-    fn save(&mut self, out: &mut Outbox, number: u64, registers: Vec<Register>) {
-        let arc = self.plan.arc;
-        let asked = self.in_flight;
-        let registers: Vec<Register> = registers
-            .into_iter()
-            .filter(|register| arc.contains(register.key.id()))
-            .take(asked)
-            .collect();
+    /// Registers came, in the order asked, as far as they fit into one answer.
+    fn save(&mut self, out: &mut Outbox, number: u64, came: Vec<Register>) {
+        let mut registers = Vec::new();
+        for register in came {
+            let id = register.key.id();
+            // What was not asked for, or was passed over before, is none of our business.
+            let Some(at) = self.asked.iter().position(|entry| entry.id() == id) else { continue };
+            // The peer does not hold those before it any more.
+            self.failed += at as u64;
+            self.asked.drain(..=at);
+            if register.ballot.epoch == FIRST_EPOCH {
+                registers.push(register);
+            }
+        }
         if registers.is_empty() {
             // Nothing of what it listed: it is no source.
             self.stage = Stage::Ended(Ended::Broken);
             return;
         }
+        // What did not fit is asked for again.
+        while let Some(entry) = self.asked.pop_back() {
+            self.wanted.push_front(entry);
+        }
+        self.in_flight = registers.len();
         out.store(StoreOwner::Repair(number), StoreCommand::Save { registers });
     }
 
@@ -281,19 +312,17 @@ impl Session {
         // What is outside the arc or out of order was not asked for.
         let (arc, start) = (self.plan.arc, self.plan.arc.start);
         entries.truncate(MAX_PAGE);
-        let mut previous = self.theirs.after;
+        let mut previous = self.theirs.after.map(|id| order(start, id));
         entries.retain(|entry| {
-            let id = entry.id();
-            let in_order =
-                previous.is_none_or(|held| start.distance_to(held) <= start.distance_to(id));
-            let fits = arc.contains(id) && in_order;
+            let place = entry.order(start);
+            let fits = arc.contains(entry.id()) && previous.is_none_or(|held| held < place);
             if fits {
-                previous = Some(id);
+                previous = Some(place);
             }
             fits
         });
         let is_empty = entries.is_empty();
-        self.theirs.take(start, entries, last || is_empty);
+        self.theirs.take(entries, last || is_empty);
     }
 
     fn ask_for_page(&mut self, out: &mut Outbox, number: u64) {
@@ -319,7 +348,7 @@ impl Session {
 }
 
 impl Side {
-    fn take(&mut self, _start: Id, entries: Vec<Entry>, last: bool) {
+    fn take(&mut self, entries: Vec<Entry>, last: bool) {
         self.is_asked = false;
         self.is_last = last;
         if let Some(entry) = entries.last() {
@@ -337,9 +366,14 @@ impl Entry {
         }
     }
 
-    /// Its place clockwise from the start of the arc; the start itself comes last, on a full circle.
     fn order(&self, start: Id) -> (bool, Id) {
-        let away = start.distance_to(self.id());
-        (away == Id::ZERO, away)
+        order(start, self.id())
     }
+}
+
+/// The place of a point clockwise from the start of the arc; the start itself comes last, on a full
+/// circle.
+fn order(start: Id, id: Id) -> (bool, Id) {
+    let away = start.distance_to(id);
+    (away == Id::ZERO, away)
 }
