@@ -386,6 +386,7 @@ impl Node {
             self.links_changed();
             self.neighbors_changed();
         }
+        self.look_up_keepers();
         self.answer_waiting_routes();
         let state = self.state();
         if state != self.told_state {

@@ -12,6 +12,8 @@
 //! safe although the set, once it speaks again, has a majority that never saw it.
 
 mod operation;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 

@@ -4,11 +4,21 @@
 //! Repair is pulled: every node compares what it should keep with the peers that share it, and
 //! fetches what it lacks. So a joiner fills its arc, survivors bring copies back to R, and a second
 //! run finds nothing to do. Registers come before chunks. Nothing is deleted here.
+//!
+//! Of the circle, a node has some arcs *open*: it keeps them, holds every register of them, and
+//! votes. Some are *held*: it has all that was written until it stopped being their keeper, or was
+//! handed them, and does not vote. What an earlier life had open is *stale* until it is compared.
 
 mod handoff;
 mod opening;
+mod ranges;
+#[cfg(test)]
+pub(crate) mod rehearsal;
 mod serve;
 mod session;
+mod surplus;
+#[cfg(test)]
+mod tests;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -26,14 +36,26 @@ use crate::view::View;
 
 use handoff::Departure;
 use opening::Opening;
+use ranges::{possible_arcs, sources, sure_arcs};
 use serve::Serving;
 use session::Session;
+use surplus::Surplus;
 
 /// A comparison starts so long after the last change of neighbours: a burst of joins is one change
 /// (guess: a few round trips of the pushes that follow a change).
 const SETTLE: Duration = Duration::from_millis(200);
+/// Quick rounds after a change of neighbours, before the period takes over: they wait 0.4 s, 0.8 s
+/// and so on (guess: 16 joiners in a row fill up from the one behind them).
+const MAX_QUICK_ROUNDS: u32 = 5;
+/// Quick rounds without a change of neighbours after which what an earlier life held counts again,
+/// if nobody else holds it: about 3 s (guess: a ring that restarts as a whole finds itself sooner).
+const QUIET_ROUNDS: u32 = 4;
+/// While some arc is not open, rounds wait no longer than after so many quick ones: 1.6 s.
+const MAX_OPENING_BACKOFF: u32 = 2;
 /// Comparisons under way at once (guess: enough to keep one disk and one link busy).
 const MAX_SESSIONS: usize = 4;
+/// Of them, comparisons of chunks: they may take hours, and registers must not wait for them.
+const MAX_CHUNK_SESSIONS: usize = 2;
 /// Comparisons that wait for their turn; more are left to the next round (guess: all arcs and
 /// sources of a register range twice over).
 const MAX_QUEUED: usize = 256;
@@ -41,18 +63,23 @@ const MAX_QUEUED: usize = 256;
 /// The replication machine of one place.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Replication {
-    /// Arcs whose registers are held completely.
+    /// Arcs that are kept here and whose registers are held completely.
     open: IntervalSet,
-    /// Arcs that were open when an earlier life of this node ended.
+    /// Arcs whose registers were held completely when they were last kept, or handed over.
+    held: IntervalSet,
+    /// Arcs that were open or held when an earlier life of this node ended.
     stale: IntervalSet,
     openings: Vec<Opening>,
     sessions: BTreeMap<u64, Session>,
     queue: VecDeque<Plan>,
     serving: BTreeMap<ReplyId, Serving>,
     departure: Option<Departure>,
-    /// Comparisons that leavers asked for, and those of them that ended complete.
+    surplus: Surplus,
+    /// Comparisons that others asked for, and those of them that ended complete.
     requested: VecDeque<Plan>,
     handed: VecDeque<Plan>,
+    /// The neighbours that matter here, before and after, as seen last.
+    near: (Vec<Id>, Vec<Id>),
     /// Quick rounds done since the last change; each waits twice as long as the one before.
     rounds: u32,
     counts: RepairCounts,
@@ -77,10 +104,14 @@ pub(crate) enum Progress {
 }
 
 impl Replication {
-    /// The first node of a ring holds everything there is.
+    /// The only node of a ring holds everything there is.
     pub(crate) fn found(&mut self, me: Id) {
-        self.open.insert(Interval::full(me));
-        self.changed = true;
+        let everything = Interval::full(me);
+        if !self.open.covers(&everything) {
+            self.open_arc(&everything);
+        }
+        self.openings.clear();
+        self.surplus = Surplus::founding(everything);
     }
 
     /// What an earlier life held.
@@ -88,19 +119,41 @@ impl Replication {
         self.stale = open;
     }
 
+    /// All neighbours fell silent. They may have gone on without us, so what we hold has to be
+    /// compared before it counts again.
+    pub(crate) fn on_isolated(&mut self) {
+        for set in [std::mem::take(&mut self.open), std::mem::take(&mut self.held)] {
+            set.arcs().iter().for_each(|arc| self.stale.insert(*arc));
+        }
+        self.openings.clear();
+        self.near = Default::default();
+        self.changed = true;
+    }
+
     /// Neighbours changed: what is to be kept may have, too.
     pub(crate) fn on_neighbors(&mut self, out: &mut Outbox, view: &View<'_>) {
-        self.rounds = 0;
+        if view.alone {
+            self.found(view.me.id);
+        }
         self.plan_openings(view);
+        self.note_surplus(view);
+        self.push_surplus(view);
+        let ids = |list: Vec<Contact>, most| -> Vec<Id> {
+            list.iter().take(most).map(|held| held.id).collect()
+        };
+        let copies = view.params.register_copies();
+        let near = (ids(view.peers_before(), copies), ids(view.peers_after(), 2 * copies));
+        if near == self.near && out.timers.is_set(Timer::Repair) {
+            return;
+        }
+        self.near = near;
+        self.rounds = 0;
         out.timers.set_by(Timer::RepairSoon, out.now.after(SETTLE));
         if !out.timers.is_set(Timer::Repair) {
             let pause = out.jittered(out.config.repair_every);
             out.set_timer(Timer::Repair, pause);
         }
-        let listed = |contact: &Contact| {
-            view.successors.iter().chain(view.predecessors).any(|held| held.id == contact.id)
-        };
-        self.queue.retain(|plan| listed(&plan.from));
+        self.drop_what_is_not_kept(view);
     }
 
     /// A round is due.
@@ -114,17 +167,23 @@ impl Replication {
             return;
         }
         self.plan_openings(view);
-        self.plan_opening_sessions(view);
+        self.note_surplus(view);
+        if self.rounds >= QUIET_ROUNDS {
+            self.trust_earlier_life(view);
+        }
+        self.plan_opening_sessions();
         if timer == Timer::Repair || self.rounds < MAX_QUICK_ROUNDS {
             self.plan_repair(view);
         }
-        if timer == Timer::RepairSoon && (self.rounds < MAX_QUICK_ROUNDS || self.is_opening()) {
+        let goes_on = self.rounds < MAX_QUICK_ROUNDS || self.is_opening();
+        if timer == Timer::RepairSoon && goes_on {
             // Copies may reach our sources only now: look again, less and less often.
-            let pause = SETTLE.saturating_mul(2 << self.rounds.min(MAX_QUICK_ROUNDS));
+            let most = if self.is_opening() { MAX_OPENING_BACKOFF } else { MAX_QUICK_ROUNDS };
+            let pause = out.jittered(SETTLE.saturating_mul(2 << self.rounds.min(most)));
             self.rounds = self.rounds.saturating_add(1);
-            let pause = out.jittered(pause);
             out.set_timer(Timer::RepairSoon, pause);
         }
+        self.push_surplus(view);
         self.start_sessions(out);
     }
 
@@ -133,14 +192,15 @@ impl Replication {
         self.open.contains(point)
     }
 
-    /// The arcs held completely, for the next life; what is stale stays so until it is open again.
+    /// The arcs held completely, for the next life.
     pub(crate) fn open_arcs(&self) -> IntervalSet {
         let mut arcs = self.stale.clone();
-        self.open.arcs().iter().for_each(|arc| arcs.insert(*arc));
+        let held = self.open.arcs().iter().chain(self.held.arcs());
+        held.for_each(|arc| arcs.insert(*arc));
         arcs
     }
 
-    /// Whether the open arcs changed since this was asked last.
+    /// Whether the arcs held completely changed since this was asked last.
     pub(crate) fn take_changed(&mut self) -> bool {
         std::mem::take(&mut self.changed)
     }
@@ -159,7 +219,7 @@ impl Replication {
         outcome: StoreOutcome,
     ) {
         match owner {
-            StoreOwner::Serve(reply) => self.finish_serving(out, reply, outcome),
+            StoreOwner::Serve(reply) => self.finish_serving(out, view, reply, outcome),
             StoreOwner::Repair(number) => {
                 if let Some(session) = self.sessions.get_mut(&number) {
                     session.on_stored(out, number, outcome);
@@ -211,20 +271,19 @@ impl Replication {
     }
 
     fn after_session_step(&mut self, out: &mut Outbox, view: &View<'_>, number: u64) {
-        let Some(session) = self.sessions.get(&number) else { return };
-        let Some(ended) = session.ended() else { return };
+        let Some(ended) = self.sessions.get(&number).and_then(Session::ended) else { return };
         let Some(session) = self.sessions.remove(&number) else { return };
         self.counts.copied = self.counts.copied.saturating_add(session.registers_copied());
-        if matches!(ended, session::Ended::Complete { .. }) {
-            self.note_handed(&session);
-        }
         if session.found_equal() {
             self.counts.equal = self.counts.equal.saturating_add(1);
         }
-        self.note_opening(view, &session.plan, ended);
+        self.note_handed(&session, ended);
+        self.note_opening(&session.plan, ended);
+        self.push_surplus(view);
         self.start_sessions(out);
     }
 
+    /// Adds a comparison, unless it is due anyway.
     fn plan(&mut self, plan: Plan) {
         let known = self.queue.contains(&plan)
             || self.sessions.values().any(|session| session.plan == plan);
@@ -233,84 +292,72 @@ impl Replication {
         }
     }
 
-    /// Compares chunks and registers with everybody who shares an arc, and chunks also with those
-    /// just behind: before we came, they were the keepers.
+    /// Compares registers and chunks with everybody who shares an arc.
     fn plan_repair(&mut self, view: &View<'_>) {
         let (before, after) = (view.peers_before(), view.peers_after());
         for (kind, copies) in [
             (Kind::Registers, view.params.register_copies()),
             (Kind::Chunks, usize::from(view.params.replicas)),
         ] {
-            let arcs = view.kept_arcs(copies);
-            let sources = sources(&before, &after, copies, arcs.len());
-            for (from, arcs_shared) in sources {
-                for arc in &arcs[arcs_shared] {
+            let arcs = sure_arcs(view, copies);
+            for (from, shared) in sources(&before, &after, copies, arcs.len()) {
+                for arc in &arcs[shared] {
                     self.plan(Plan { kind, arc: *arc, from: from.clone() });
                 }
             }
         }
     }
 
+    /// Starts what may start now. What overlaps waits: two sources at once would bring the same
+    /// copies twice.
     fn start_sessions(&mut self, out: &mut Outbox) {
         while self.sessions.len() < MAX_SESSIONS {
-            let Some(plan) = self.queue.pop_front() else { return };
+            let of_chunks = |plan: &Plan| plan.kind == Kind::Chunks;
+            let running = self.sessions.values().filter(|held| of_chunks(&held.plan)).count();
+            let may_start = |plan: &Plan| {
+                let overlaps = |other: &Plan| {
+                    other.kind == plan.kind && !other.arc.intersection(&plan.arc).is_empty()
+                };
+                let is_free = !self.sessions.values().any(|session| overlaps(&session.plan));
+                is_free && (!of_chunks(plan) || running < MAX_CHUNK_SESSIONS)
+            };
+            let registers = |plan: &Plan| !of_chunks(plan) && may_start(plan);
+            let first = self.queue.iter().position(registers);
+            let Some(at) = first.or_else(|| self.queue.iter().position(may_start)) else { return };
+            let Some(plan) = self.queue.remove(at) else { return };
             let number = out.draw_number();
             let session = Session::start(out, number, plan);
             self.sessions.insert(number, session);
         }
     }
-}
 
-/// Quick rounds after a change of neighbours, before the period takes over: they wait 0.4 s, 0.8 s
-/// and so on (guess: 16 joiners in a row fill up from the one behind them).
-const MAX_QUICK_ROUNDS: u32 = 5;
-
-/// Which peers share which of the kept arcs. `arcs` are numbered from our own; the `j`-th peer
-/// before us shares all but the first `j`, the `j`-th after us all but the last `j`; those up to
-/// `copies` places further on held our arcs before others came between.
-fn sources(
-    before: &[Contact],
-    after: &[Contact],
-    copies: usize,
-    arcs: usize,
-) -> Vec<(Contact, std::ops::Range<usize>)> {
-    let mut sources: Vec<(Contact, std::ops::Range<usize>)> = Vec::new();
-    let mut add = |contact: &Contact, range: std::ops::Range<usize>| {
-        if range.is_empty() {
-            return;
-        }
-        match sources.iter_mut().find(|(held, _)| held.id == contact.id) {
-            Some((_, held)) => *held = held.start.min(range.start)..held.end.max(range.end),
-            None => sources.push((contact.clone(), range)),
-        }
-    };
-    for (at, contact) in after.iter().take(2 * copies).enumerate() {
-        let shared = if at + 1 < copies { arcs.saturating_sub(at + 1).max(1) } else { 1 };
-        // In a small ring one peer stands on both sides, and shares everything.
-        let everything = after.len() < copies;
-        add(contact, 0..if everything { arcs } else { shared.min(arcs) });
+    /// Comparisons of arcs that are not kept any more are not worth their copies.
+    fn drop_what_is_not_kept(&mut self, view: &View<'_>) {
+        let registers = possible_arcs(view, view.params.register_copies());
+        let chunks = possible_arcs(view, usize::from(view.params.replicas));
+        let requested = &self.requested;
+        let is_wanted = |plan: &Plan| {
+            let kept = if plan.kind == Kind::Registers { &registers } else { &chunks };
+            kept.covers(&plan.arc) || requested.contains(plan)
+        };
+        self.sessions.retain(|_, session| is_wanted(&session.plan));
+        // The round that is due now plans anew.
+        self.queue.retain(|plan| requested.contains(plan));
     }
-    for (at, contact) in before.iter().take(copies.saturating_sub(1)).enumerate() {
-        add(contact, (at + 1).min(arcs)..arcs);
-    }
-    sources
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::testing::contact;
-
-    #[test]
-    fn sources_share_the_arcs_they_keep_themselves() {
-        let before: Vec<Contact> = [40, 30, 20, 10].map(contact).into();
-        let after: Vec<Contact> = [60, 70, 80, 90].map(contact).into();
-        let list = sources(&before, &after, 3, 3);
-        let ranges: Vec<_> = list
-            .iter()
-            .map(|(held, range)| (held.id.to_bytes()[19], range.start, range.end))
-            .collect();
-        let expected = [(60, 0, 2), (70, 0, 1), (80, 0, 1), (90, 0, 1), (40, 1, 3), (30, 2, 3)];
-        assert_eq!(ranges, expected);
+    /// Everybody has had time to come back: what an earlier life held is the best there is, where
+    /// nobody holds more.
+    fn trust_earlier_life(&mut self, view: &View<'_>) {
+        let stale = std::mem::take(&mut self.stale);
+        let chunks = possible_arcs(view, usize::from(view.params.replicas));
+        for arc in stale.arcs() {
+            for arc in self.open.missing(arc) {
+                self.take_on(Kind::Registers, &arc);
+            }
+            for arc in chunks.missing(arc) {
+                self.take_on(Kind::Chunks, &arc);
+            }
+        }
+        self.open_what_is_pulled();
     }
 }

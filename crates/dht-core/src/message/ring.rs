@@ -157,8 +157,8 @@ pub enum Request {
         /// The points.
         ids: Vec<Id>,
     },
-    /// "I am leaving for good and you are the new keeper of this arc: copy it from me." Asked again
-    /// until the answer says that nothing is missing.
+    /// "I am leaving for good, or do not keep this arc any more, and you do: copy it from me." Asked
+    /// again until the answer says that nothing is missing.
     Handoff {
         /// Which kind.
         kind: Kind,

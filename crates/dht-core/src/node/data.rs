@@ -5,12 +5,13 @@ use super::lookups::Reason;
 use crate::event::{FetchId, Notice, OpId, ReplyId, StoreId, StoreOutcome};
 use crate::lookup::{LookupQuery, LookupTarget, Owner};
 use crate::message::client::LookupFailure;
-use crate::message::ring::{Request, Response};
+use crate::message::ring::{Kind, Request, Response};
 use crate::outbox::StoreOwner;
 use crate::peer::Contact;
 use crate::quorum::{Task, Want};
 use crate::register::Key;
 use crate::replication::Progress;
+use crate::ring::Standing;
 use crate::timer::Timer;
 use crate::view::{View, distinct};
 
@@ -32,8 +33,11 @@ impl Node {
     /// [`crate::Command::Read`] and [`crate::Command::Write`].
     pub(super) fn operate(&mut self, op: OpId, key: Key, task: Task) {
         let too_many = self.quorum.len() >= self.out.config.max_operations;
+        // A leaver takes no new writes: it would be one of those who acknowledge them.
+        let is_leaving = self.ring.standing() == Standing::Leaving;
+        let refused = too_many || (is_leaving && matches!(task, Task::Write { .. }));
         let Want::Lookup { number, key } = self.quorum.begin(&mut self.out, op, key, task);
-        if too_many {
+        if refused {
             self.quorum.on_deadline(&mut self.out, number);
             return;
         }
@@ -77,10 +81,9 @@ impl Node {
     }
 
     pub(super) fn on_handoff_answer(&mut self, number: u64, response: Option<Response>) {
-        if let Some(progress) = self.replication.on_handoff_answer(&mut self.out, number, response)
-        {
-            self.on_progress(progress);
-        }
+        let progress =
+            self.replication.on_handoff_answer(&mut self.out, &view!(self), number, response);
+        self.on_progress(progress);
     }
 
     /// The store answered.
@@ -128,14 +131,30 @@ impl Node {
     }
 
     pub(super) fn poll_handoff(&mut self) {
-        let progress = self.replication.poll_handoff(&mut self.out);
+        let progress = self.replication.poll_handoff(&mut self.out, &view!(self));
         self.on_progress(progress);
     }
 
-    fn on_progress(&mut self, progress: Progress) {
+    /// Looks up who keeps what this node holds for others.
+    pub(super) fn look_up_keepers(&mut self) {
+        while let Some((kind, key)) = self.replication.take_wanted() {
+            let target = self.target_with_list(key);
+            self.look_up(target, Reason::Keepers { kind });
+        }
+    }
+
+    /// They were found, or not.
+    pub(super) fn on_keepers(&mut self, kind: Kind, outcome: Result<Owner, LookupFailure>) {
+        let found = outcome.ok();
+        let found = found.map(|owner| (owner.contact, owner.predecessor, owner.successors));
+        self.replication.on_keepers(&mut self.out, &view!(self), kind, found);
+    }
+
+    fn on_progress(&mut self, progress: Option<Progress>) {
         match progress {
-            Progress::Leaving { missing } => self.out.notice(Notice::Leaving { missing }),
-            Progress::HandedOff => self.unlink(true),
+            Some(Progress::Leaving { missing }) => self.out.notice(Notice::Leaving { missing }),
+            Some(Progress::HandedOff) => self.unlink(true),
+            None => {}
         }
     }
 
@@ -145,14 +164,16 @@ impl Node {
     }
 
     fn look_up_for_operation(&mut self, number: u64, key: crate::Id) {
-        let config = &self.out.config;
-        let target =
-            LookupTarget { key, routing: config.routing, depth: config.depth, want_list: true };
+        let target = self.target_with_list(key);
         self.look_up(target, Reason::Quorum { number });
     }
 
+    fn target_with_list(&self, key: crate::Id) -> LookupTarget {
+        let config = &self.out.config;
+        LookupTarget { key, routing: config.routing, depth: config.depth, want_list: true }
+    }
+
     fn is_keeping(&self) -> bool {
-        use crate::ring::Standing;
         matches!(self.ring.standing(), Standing::Member | Standing::Leaving)
     }
 }

@@ -8,7 +8,7 @@ use crate::event::{Failure, Notice, OpId, Purpose, RpcId};
 use crate::id::Id;
 use crate::lookup::{LookupQuery, LookupStep, LookupTarget, Owner, Timing};
 use crate::message::client::{DetourReason, LookupFailure};
-use crate::message::ring::{Request, Response, RouteQuery, Routing};
+use crate::message::ring::{Kind, Request, Response, RouteQuery, Routing};
 use crate::outbox::CallOwner;
 use crate::peer::Contact;
 use crate::ring::Standing;
@@ -43,6 +43,8 @@ pub(super) enum Reason {
     MergeCheck { contact: Contact },
     /// A register operation.
     Quorum { number: u64 },
+    /// Who keeps something that this node holds and does not keep.
+    Keepers { kind: Kind },
 }
 
 impl Node {
@@ -229,6 +231,7 @@ impl Node {
                 }
             }
             Reason::Quorum { number } => self.on_quorum_lookup(number, &query, outcome),
+            Reason::Keepers { kind } => self.on_keepers(kind, outcome),
         }
     }
 

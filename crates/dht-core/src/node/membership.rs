@@ -185,6 +185,7 @@ impl Node {
     pub(super) fn emptied(&mut self) {
         if self.remembered.has_silent() {
             self.ring.isolate();
+            self.replication.on_isolated();
             self.joining.failures = 0;
             if !self.joining.is_attempting {
                 self.attempt_join();

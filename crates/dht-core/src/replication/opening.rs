@@ -1,12 +1,15 @@
 //! Opening an arc: when a node may say that it holds every register of it.
 //!
 //! A node opens an arc once it has pulled the registers from a majority of the arc's keepers that
-//! hold it open, or from all of its keepers that live when fewer are open - the growth from a few
-//! nodes, where the new keepers outnumber the old - and at least one is (after V6 of the view rules
-//! in `docs/protocol.md`).
+//! hold it open; or from all its keepers, if one of them - or somebody before them, or this node by
+//! what was handed to it - holds the arc completely. The second is how a ring grows, when new
+//! keepers outnumber the old (after V6 of the view rules in `docs/protocol.md`).
+//!
+//! An arc that is not kept any more is closed, and stays *held* until its keepers have it.
 
 use std::collections::BTreeMap;
 
+use super::ranges::{outside, possible_arcs, sure_arcs};
 use super::session::Ended;
 use super::{Plan, Replication};
 use crate::config::majority;
@@ -22,10 +25,12 @@ pub(super) struct Opening {
     arc: Interval,
     /// The other keepers, and the one who was a keeper before us.
     keepers: Vec<Contact>,
-    /// Peers further on, asked as long as no keeper holds the arc open.
+    /// Peers further on, asked as long as no keeper holds the arc completely.
     further: Vec<Contact>,
-    /// Who was pulled from, and whether it held the arc open.
+    /// Who was pulled from, and whether it held the arc completely.
     pulled: BTreeMap<Id, bool>,
+    /// How many of them are a majority of the arc's keepers.
+    enough: usize,
 }
 
 impl Replication {
@@ -37,24 +42,10 @@ impl Replication {
     /// Closes what is not kept any more, and notes what has to be opened.
     pub(super) fn plan_openings(&mut self, view: &View<'_>) {
         let copies = view.params.register_copies();
-        let arcs = view.kept_arcs(copies);
-        if arcs.is_empty() {
-            return;
-        }
-        let mut kept = IntervalSet::new();
-        arcs.iter().for_each(|arc| kept.insert(*arc));
-        let before = self.open.clone();
-        let outside: Vec<Interval> =
-            self.open.arcs().iter().flat_map(|arc| kept.missing(arc)).collect();
-        outside.iter().for_each(|arc| self.open.remove(arc));
-        self.changed |= self.open != before;
-        if view.alone {
-            self.openings.clear();
-            return;
-        }
+        self.close_outside(&possible_arcs(view, copies));
         let (behind, ahead) = (view.peers_before(), view.peers_after());
         let mut openings = Vec::new();
-        for (at, arc) in arcs.iter().enumerate() {
+        for (at, kept) in sure_arcs(view, copies).iter().enumerate() {
             let nearer = behind.iter().take(at).cloned();
             let farther = ahead.iter().take(copies.saturating_sub(at)).cloned();
             let mut keepers: Vec<Contact> = Vec::new();
@@ -64,42 +55,34 @@ impl Replication {
                 }
             }
             let is_keeper = |contact: &&Contact| keepers.iter().any(|held| held.id == contact.id);
-            let further = ahead.iter().filter(|held| !is_keeper(held)).cloned().collect();
-            for arc in self.open.missing(arc) {
-                let pulled = self
-                    .openings
-                    .iter()
-                    .find(|held| held.arc == arc)
-                    .map(|held| held.pulled.clone())
-                    .unwrap_or_default();
-                let (keepers, further) = (keepers.clone(), Vec::clone(&further));
-                openings.push(Opening { arc, keepers, further, pulled });
+            let further: Vec<Contact> =
+                ahead.iter().filter(|held| !is_keeper(held)).cloned().collect();
+            for arc in self.open.missing(kept) {
+                let before = self.openings.iter().find(|held| held.arc == arc);
+                let pulled = before.map(|held| held.pulled.clone()).unwrap_or_default();
+                let enough = majority((keepers.len() + 1).min(copies));
+                let (keepers, further) = (keepers.clone(), further.clone());
+                openings.push(Opening { arc, keepers, further, pulled, enough });
             }
         }
         self.openings = openings;
-        self.open_what_is_pulled(view);
+        self.open_what_is_pulled();
     }
 
     /// Compares registers with those that were not pulled from yet.
-    pub(super) fn plan_opening_sessions(&mut self, _view: &View<'_>) {
+    pub(super) fn plan_opening_sessions(&mut self) {
         let mut plans = Vec::new();
         for opening in &self.openings {
-            let nobody_open = !opening.pulled.values().any(|open| *open);
-            let all_asked =
-                opening.keepers.iter().all(|held| opening.pulled.contains_key(&held.id));
-            let further: &[Contact] = if nobody_open && all_asked { &opening.further } else { &[] };
-            for from in opening.keepers.iter().chain(further) {
-                if opening.pulled.get(&from.id) != Some(&true) {
-                    let (arc, from) = (opening.arc, from.clone());
-                    plans.push(Plan { kind: Kind::Registers, arc, from });
-                }
+            for from in opening.sources() {
+                let (arc, from) = (opening.arc, from.clone());
+                plans.push(Plan { kind: Kind::Registers, arc, from });
             }
         }
         plans.into_iter().for_each(|plan| self.plan(plan));
     }
 
     /// A comparison ended; an arc may be open now.
-    pub(super) fn note_opening(&mut self, view: &View<'_>, plan: &Plan, ended: Ended) {
+    pub(super) fn note_opening(&mut self, plan: &Plan, ended: Ended) {
         let Ended::Complete { open } = ended else { return };
         if plan.kind != Kind::Registers {
             return;
@@ -107,27 +90,56 @@ impl Replication {
         for opening in self.openings.iter_mut().filter(|held| held.arc == plan.arc) {
             opening.pulled.insert(plan.from.id, open);
         }
-        self.open_what_is_pulled(view);
+        self.open_what_is_pulled();
     }
 
-    fn open_what_is_pulled(&mut self, view: &View<'_>) {
-        let copies = view.params.register_copies();
+    /// Opens every arc for which enough was pulled.
+    pub(super) fn open_what_is_pulled(&mut self) {
+        let held = std::mem::take(&mut self.openings);
         let (open, left): (Vec<Opening>, Vec<Opening>) =
-            std::mem::take(&mut self.openings).into_iter().partition(|held| held.is_done(copies));
+            held.into_iter().partition(|opening| opening.is_done(&self.held));
         self.openings = left;
         for opening in open {
-            self.open.insert(opening.arc);
+            self.open_arc(&opening.arc);
+        }
+    }
+
+    /// From now on this node votes on the arc.
+    pub(super) fn open_arc(&mut self, arc: &Interval) {
+        self.open.insert(*arc);
+        self.held.remove(arc);
+        self.stale.remove(arc);
+        self.changed = true;
+    }
+
+    fn close_outside(&mut self, possible: &IntervalSet) {
+        for arc in outside(&self.open, possible) {
+            self.open.remove(&arc);
+            self.held.insert(arc);
             self.changed = true;
         }
     }
 }
 
 impl Opening {
-    fn is_done(&self, copies: usize) -> bool {
-        let open = self.pulled.values().filter(|open| **open).count();
-        let set = (self.keepers.len() + 1).min(copies);
-        let all_keepers = !self.keepers.is_empty()
-            && self.keepers.iter().all(|held| self.pulled.contains_key(&held.id));
-        open >= majority(set) || (open > 0 && all_keepers)
+    /// Who is still to be pulled from.
+    fn sources(&self) -> impl Iterator<Item = &Contact> {
+        let nobody_open = !self.pulled.values().any(|open| *open);
+        let further: &[Contact] =
+            if nobody_open && self.are_keepers_pulled() { &self.further } else { &[] };
+        let sources = self.keepers.iter().chain(further);
+        sources.filter(|from| self.pulled.get(&from.id) != Some(&true))
+    }
+
+    /// `held`: what this node was handed completely, or held when it was a keeper before.
+    fn is_done(&self, held: &IntervalSet) -> bool {
+        let open = self.keepers.iter().filter(|from| self.pulled.get(&from.id) == Some(&true));
+        let has_source = self.pulled.values().any(|open| *open) || held.covers(&self.arc);
+        open.count() >= self.enough || (has_source && self.are_keepers_pulled())
+    }
+
+    fn are_keepers_pulled(&self) -> bool {
+        !self.keepers.is_empty()
+            && self.keepers.iter().all(|held| self.pulled.contains_key(&held.id))
     }
 }

@@ -1,6 +1,7 @@
 //! What a member answers when others ask for its registers and lists.
 
 use super::Replication;
+use super::ranges::possible_arcs;
 use crate::event::{ReplyId, StoreCommand, StoreOutcome};
 use crate::id::Id;
 use crate::interval::Interval;
@@ -19,9 +20,18 @@ const MAX_ANSWER: usize = 192 * 1024;
 /// A request that waits for the store.
 #[derive(Clone, Debug)]
 pub(super) enum Serving {
-    Read { point: Id },
+    /// Whether the arc was open before the store was asked: what it read then may lack what opened
+    /// the arc since.
+    Read {
+        point: Id,
+        was_open: bool,
+    },
     Write,
-    Digest { kind: Kind, arc: Interval },
+    /// Whether the whole arc was held before the store was asked.
+    Digest {
+        arc: Interval,
+        was_complete: bool,
+    },
     List,
     Fetch,
 }
@@ -47,10 +57,19 @@ impl Replication {
                     out.reply(reply, response);
                     return;
                 }
-                (Serving::Read { point }, StoreCommand::Load { key })
+                let was_open = self.is_open(point);
+                (Serving::Read { point, was_open }, StoreCommand::Load { key })
             }
             Request::WriteRegister { part, epoch, register } => {
+                if self.is_leaving() {
+                    out.reply(reply, Response::NotMember);
+                    return;
+                }
                 let point = register.key.id();
+                if register.ballot.epoch != epoch {
+                    out.reply(reply, Response::Refused(Refusal::Malformed));
+                    return;
+                }
                 if let Some(response) = wrong_view(view, part, epoch, point) {
                     out.reply(reply, response);
                     return;
@@ -58,7 +77,9 @@ impl Replication {
                 (Serving::Write, StoreCommand::Save { registers: vec![register] })
             }
             Request::Digest { kind, arc } => {
-                (Serving::Digest { kind, arc }, StoreCommand::Digest { kind, arc })
+                // Of chunks nobody claims to hold all.
+                let was_complete = kind == Kind::Registers && self.holds_all(view, &arc);
+                (Serving::Digest { arc, was_complete }, StoreCommand::Digest { kind, arc })
             }
             Request::List { kind, arc, after } => {
                 (Serving::List, StoreCommand::List { kind, arc, after, limit: MAX_PAGE })
@@ -88,23 +109,21 @@ impl Replication {
     pub(super) fn finish_serving(
         &mut self,
         out: &mut Outbox,
+        view: &View<'_>,
         reply: ReplyId,
         outcome: StoreOutcome,
     ) {
         let Some(serving) = self.serving.remove(&reply) else { return };
         let response = match (serving, outcome) {
-            (Serving::Read { point }, StoreOutcome::Loaded(register)) => {
-                Response::Register { open: self.is_open(point), register }
+            (Serving::Read { point, was_open }, StoreOutcome::Loaded(register)) => {
+                Response::Register { open: was_open && self.is_open(point), register }
             }
             (Serving::Write, StoreOutcome::Saved(held)) => match held.first().copied().flatten() {
                 Some(held) => Response::Outdated { held },
                 None => Response::Accepted,
             },
-            (Serving::Digest { kind, arc }, StoreOutcome::Digest { digest, count }) => {
-                // Of chunks nobody claims to hold all; what an earlier life held open counts for
-                // those who pull, not as a vote.
-                let open = kind == Kind::Registers
-                    && self.open.missing(&arc).iter().all(|left| self.stale.covers(left));
+            (Serving::Digest { arc, was_complete }, StoreOutcome::Digest { digest, count }) => {
+                let open = was_complete && self.holds_all(view, &arc);
                 Response::Digest { digest, count, open }
             }
             (Serving::List, StoreOutcome::Registers { entries, last }) => {
@@ -120,6 +139,16 @@ impl Replication {
             _ => Response::Refused(Refusal::Overloaded { retry_after_ms: 1000 }),
         };
         out.reply(reply, response);
+    }
+
+    /// Whether every register of an arc is held, for those who pull: open, or not kept here and
+    /// still held for those who keep it. What is kept and not open yet may lack writes.
+    fn holds_all(&self, view: &View<'_>, arc: &Interval) -> bool {
+        let kept = possible_arcs(view, view.params.register_copies());
+        let is_outside =
+            |piece: &Interval| kept.arcs().iter().all(|kept| kept.intersection(piece).is_empty());
+        let left = self.open.missing(arc);
+        left.iter().all(|piece| self.held.covers(piece) && is_outside(piece))
     }
 }
 
