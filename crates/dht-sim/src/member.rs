@@ -17,7 +17,7 @@ pub(crate) struct Member {
     pub(crate) stage: Stage,
     /// The deadline under which the world has it in its table.
     pub(crate) deadline: Option<Instant>,
-    /// Through whom it was told to join, until it has a place.
+    /// Through whom it was told to join last; `None` if it founded the ring.
     pub(crate) via: Option<u64>,
     /// It was told to go for good.
     pub(crate) leaves_for_good: bool,

@@ -2,6 +2,7 @@
 //! holds, and knows which conditions a fault has broken.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use dht_core::message::client::NodeState;
 use dht_core::{Id, Instant};
@@ -13,6 +14,10 @@ use crate::invariants::{
 
 /// Most problems that are kept: the first ones tell the story.
 const MAX_PROBLEMS: usize = 64;
+
+/// How long a list may be on its way. The proofs know no messages: what was sent before the ring was
+/// as they have it may still arrive so much later. 1 s: longer than any delay that is simulated.
+const MESSAGE_LIFE: Duration = Duration::from_secs(1);
 
 /// Which condition of the proofs the environment has broken. Until the world is quiet again, only
 /// what holds without conditions is checked.
@@ -34,6 +39,12 @@ pub enum Breach {
     },
     /// Messages between some nodes do not get through.
     Cut,
+    /// An isolated node let another one in: the two are a ring of their own until they meet the
+    /// rest.
+    SecondRing {
+        /// Who was let in.
+        node: Id,
+    },
 }
 
 /// The onlooker of one world.
@@ -41,8 +52,11 @@ pub enum Breach {
 pub(crate) struct Watch {
     links: Links,
     breach: Option<Breach>,
-    /// There have been `r + 1` principals since the last breach.
+    /// The state of the proofs has been reached since the last breach: `r + 1` principals, and all
+    /// lists full.
     reached: bool,
+    /// Since when it has held without a break.
+    based_since: Option<Instant>,
     /// Whom each node has held as its predecessor and has no reason to believe gone.
     known: BTreeMap<Id, BTreeSet<Id>>,
     /// Whom each node has ever heard of in this life or an earlier one that it remembers.
@@ -65,6 +79,7 @@ impl Watch {
             links: Links { depth, predecessors, nodes: BTreeMap::new() },
             breach: None,
             reached: false,
+            based_since: None,
             known: BTreeMap::new(),
             acquainted: BTreeMap::new(),
             asked: BTreeMap::new(),
@@ -85,10 +100,14 @@ impl Watch {
         if was_member && links.state != NodeState::Member {
             self.unlearn(node);
         }
+        let is_guest = !was_member && links.state == NodeState::Member && !links.alone;
         let taken = links.predecessor;
         let neighbors = links.successors.iter().chain(&links.predecessors).copied();
         self.acquainted.entry(node).or_default().extend(neighbors);
         self.links.nodes.insert(node, links);
+        if is_guest && !one_live_successor::check_node(&self.links, node) {
+            self.broke(Breach::SecondRing { node });
+        }
         let known = self.known.entry(node).or_default();
         if let Some(before) = held.filter(|before| known.contains(before))
             && let Some(violation) = predecessor_kept::check(&self.links, node, before, taken)
@@ -190,7 +209,9 @@ impl Watch {
     /// Quiet has come and what should be ideal is: the conditions hold again.
     pub(crate) fn is_quiet(&mut self) {
         self.breach = None;
-        self.reached = sufficient_principals::check(&self.links).is_empty();
+        self.reached =
+            self.are_lists_full() && sufficient_principals::check(&self.links).is_empty();
+        self.based_since = self.reached.then_some(Instant::ZERO);
     }
 
     /// Adds a problem; beyond [`MAX_PROBLEMS`] it is left out.
@@ -249,9 +270,16 @@ impl Watch {
         circles
     }
 
+    /// Whether no list is shorter than it should be: the proofs know no such state. After a dead
+    /// head was dropped a list lacks an entry for a moment, and a joiner that takes it over may skip
+    /// a member that nobody skipped before.
+    fn are_lists_full(&self) -> bool {
+        self.links.members().all(|(_, held)| held.successors.len() >= self.links.depth)
+    }
+
     fn broke(&mut self, breach: Breach) {
         self.breach.get_or_insert(breach);
-        self.reached = false;
+        (self.reached, self.based_since) = (false, None);
     }
 
     fn unlearn(&mut self, node: Id) {
@@ -262,12 +290,22 @@ impl Watch {
 
     fn check(&mut self, now: Instant) {
         let mut found = lists_in_order::check(&self.links);
-        if self.breach.is_none() && self.reached {
-            found.extend(one_live_successor::check(&self.links));
-            found.extend(sufficient_principals::check(&self.links));
-            found.extend(one_ring::check(&self.links));
-        } else if self.breach.is_none() {
-            self.reached = sufficient_principals::check(&self.links).is_empty();
+        if self.breach.is_none() {
+            let are_full = self.are_lists_full();
+            let enough = sufficient_principals::check(&self.links);
+            let is_settled = self.based_since.is_some_and(|since| now.since(since) >= MESSAGE_LIFE);
+            if are_full && is_settled {
+                found.extend(enough);
+            } else if are_full && enough.is_empty() {
+                self.based_since.get_or_insert(now);
+                self.reached = true;
+            } else {
+                self.based_since = None;
+            }
+            if self.reached {
+                found.extend(one_live_successor::check(&self.links));
+                found.extend(one_ring::check(&self.links));
+            }
         }
         found.into_iter().for_each(|violation| self.report(now, violation));
     }

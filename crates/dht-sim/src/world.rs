@@ -144,7 +144,9 @@ impl World {
     pub fn retry_joins(&mut self) {
         let members = self.members();
         for n in self.running() {
-            let Some(via) = self.member(n).via else { continue };
+            let member = self.member(n);
+            let is_pending = member.node.state() == NodeState::Joining;
+            let Some(via) = member.via.filter(|_| is_pending) else { continue };
             let reaches = |other: &u64| self.cuts.lets_through(n, *other);
             let others: Vec<u64> = match self.is_running(via) {
                 true => vec![via],
@@ -188,6 +190,7 @@ impl World {
         let (contacts, open) = (member.disk.contacts.clone(), member.disk.open.clone());
         self.fail(n);
         self.begin_life(n, id, true);
+        self.member_mut(n).via = via;
         let knows_nobody = contacts.is_empty();
         self.watch.acquaint(id, contacts.iter().map(|held| held.id));
         self.command(n, Command::Remember { contacts, open });
@@ -439,9 +442,6 @@ impl World {
     fn refresh(&mut self, n: u64) {
         let member = self.members.get_mut(&n).expect("only nodes of this world are looked at");
         let snapshot = member.node.snapshot();
-        if snapshot.state == NodeState::Member {
-            member.via = None;
-        }
         let next = member.node.poll_timeout().filter(|at| *at < Instant::NEVER);
         if member.deadline != next {
             if let Some(before) = member.deadline {
