@@ -45,8 +45,8 @@ pub(crate) struct World {
     pub(crate) lies: BTreeMap<u64, Lie>,
     /// What was fetched, and by whom.
     pub(crate) fetched: Vec<(u64, ChunkRef)>,
-    /// What was asked, by whom and of whom.
-    pub(crate) asked: Vec<(u64, u64, Request)>,
+    /// Answers to questions that the test posed itself.
+    pub(crate) heard: BTreeMap<ReplyId, Response>,
     params: RingParams,
     config: Arc<Config>,
     mail: BTreeMap<(Instant, u64), (u64, Mail)>,
@@ -94,7 +94,7 @@ impl World {
             progress: BTreeMap::new(),
             lies: BTreeMap::new(),
             fetched: Vec::new(),
-            asked: Vec::new(),
+            heard: BTreeMap::new(),
             params: RingParams::founding(RingId(1), 3),
             config: Arc::new(Config::default()),
             mail: BTreeMap::new(),
@@ -245,6 +245,17 @@ impl World {
         })
     }
 
+    /// Somebody from outside asks a member; its effects wait for whoever looks at them first.
+    pub(crate) fn pose(&mut self, n: u64, reply: ReplyId, request: Request) {
+        let (now, params) = (self.now, self.params);
+        let member = self.member(n);
+        member.out.now = now;
+        let from = place(9, 1);
+        with!(member, params, |replication, out, view| {
+            replication.serve(out, view, reply, from, request);
+        });
+    }
+
     /// A member begins to leave for good.
     pub(crate) fn leave(&mut self, n: u64) {
         let (now, params) = (self.now, self.params);
@@ -259,6 +270,7 @@ impl World {
     /// Lets everything happen that happens within `span`.
     pub(crate) fn run(&mut self, span: Duration) {
         let end = self.now.after(span);
+        self.members.keys().copied().collect::<Vec<_>>().into_iter().for_each(|n| self.collect(n));
         while self.step(end) {}
         self.now = end;
     }

@@ -171,3 +171,136 @@ fn as_many_as_fit(mut registers: Vec<Register>) -> Vec<Register> {
     registers.truncate(count);
     registers
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::event::Effect;
+    use crate::register::{Ballot, OperationId, Value};
+    use crate::replication::rehearsal::{World, key, place};
+
+    impl World {
+        /// Asks a member directly and waits for its answer, whatever else it does meanwhile.
+        fn ask(&mut self, n: u64, request: Request) -> Response {
+            self.pose(n, ReplyId(u64::MAX), request);
+            self.run(Duration::from_millis(100));
+            self.heard.remove(&ReplyId(u64::MAX)).expect("every question is answered")
+        }
+    }
+
+    fn part_of(name: &str) -> u16 {
+        key(name).id().part(12)
+    }
+
+    fn register(name: &str, epoch: u64) -> Register {
+        let peer = place(9, 1).key();
+        let held = Register::followed_by(
+            None,
+            key(name),
+            FIRST_EPOCH,
+            peer,
+            OperationId([1; 16]),
+            Value::Deleted,
+        );
+        Register { ballot: Ballot { epoch, ..held.ballot }, ..held }
+    }
+
+    #[test]
+    fn registers_are_served_by_part_and_epoch() {
+        let mut world = World::founded(100);
+        let (part, epoch) = (part_of("k"), FIRST_EPOCH);
+        let read = |part, epoch| Request::ReadRegister { part, epoch, key: key("k") };
+        let nothing = Response::Register { open: true, register: None };
+        assert_eq!(world.ask(100, read(part, epoch)), nothing);
+        let malformed = Response::Refused(Refusal::Malformed);
+        assert_eq!(world.ask(100, read(part ^ 1, epoch)), malformed);
+        assert_eq!(world.ask(100, read(part, epoch + 1)), Response::Unknown);
+        let write = |part, register| Request::WriteRegister { part, epoch, register };
+        let held = register("k", epoch);
+        assert_eq!(world.ask(100, write(part ^ 1, held.clone())), malformed);
+        assert_eq!(world.ask(100, write(part, register("k", 2))), malformed);
+        assert_eq!(world.ask(100, write(part, held.clone())), Response::Accepted);
+        assert_eq!(world.ask(100, write(part, held.clone())), Response::Accepted, "again");
+        let older = Register { ballot: Ballot { counter: 0, ..held.ballot }, ..held.clone() };
+        let outdated = Response::Outdated { held: held.ballot };
+        assert_eq!(world.ask(100, write(part, older)), outdated);
+    }
+
+    #[test]
+    fn a_broken_disk_is_no_vote() {
+        let mut world = World::founded(100);
+        world.member(100).disk.is_broken = true;
+        let read = Request::ReadRegister { part: part_of("k"), epoch: FIRST_EPOCH, key: key("k") };
+        assert!(matches!(world.ask(100, read), Response::Refused(_)));
+        let (part, register) = (part_of("k"), register("k", FIRST_EPOCH));
+        let write = Request::WriteRegister { part, epoch: FIRST_EPOCH, register };
+        assert!(matches!(world.ask(100, write), Response::Refused(_)));
+    }
+
+    #[test]
+    fn what_was_read_before_the_arc_was_open_is_no_vote() {
+        let mut world = World::founded(100);
+        let everything = Interval::full(place(100, 1).id);
+        for request in [
+            Request::ReadRegister { part: part_of("k"), epoch: FIRST_EPOCH, key: key("k") },
+            Request::Digest { kind: Kind::Registers, arc: everything },
+        ] {
+            world.member(100).replication.open.remove(&everything);
+            world.pose(100, ReplyId(u64::MAX), request);
+            world.member(100).replication.open_arc(&everything);
+            world.run(Duration::from_millis(100));
+            let (Response::Register { open, .. } | Response::Digest { open, .. }) =
+                world.heard.remove(&ReplyId(u64::MAX)).expect("answered")
+            else {
+                panic!("something else")
+            };
+            assert!(!open, "a save may have come in between");
+        }
+    }
+
+    #[test]
+    fn too_many_questions_are_answered_busy() {
+        let mut world = World::founded(100);
+        let read = Request::ReadRegister { part: part_of("k"), epoch: FIRST_EPOCH, key: key("k") };
+        for n in 0..=MAX_SERVING as u64 {
+            world.pose(100, ReplyId(n << 32), read.clone());
+        }
+        assert_eq!(world.members[&100].replication.serving.len(), MAX_SERVING);
+        world.run(Duration::from_millis(100));
+        assert_eq!(world.heard.values().filter(|held| **held == Response::Busy).count(), 1);
+        assert_eq!(world.heard.len(), MAX_SERVING + 1);
+        assert!(world.members[&100].replication.serving.is_empty());
+        // One that is gone takes no place.
+        world.pose(100, ReplyId(7), read);
+        world.member(100).replication.drop_serving(ReplyId(7));
+        assert!(world.members[&100].replication.serving.is_empty());
+    }
+
+    #[test]
+    fn lists_from_the_wire_are_cut_and_answers_fit_a_frame() {
+        let mut world = World::founded(100);
+        let disk = &mut world.member(100).disk;
+        let mut ids = Vec::new();
+        for n in 0..4 {
+            let held = Register {
+                value: Value::Present(vec![0; 100_000].into()),
+                ..register(&format!("key-{n}"), FIRST_EPOCH)
+            };
+            ids.push(held.key.id());
+            disk.registers.insert(held.key.id(), held);
+        }
+        let Response::Registers(registers) = world.ask(100, Request::FetchRegisters { ids }) else {
+            panic!("something else")
+        };
+        assert_eq!(registers.len(), 1, "two would not fit");
+        let ids = vec![Id::ZERO; 2 * MAX_PAGE];
+        world.pose(100, ReplyId(u64::MAX), Request::FetchRegisters { ids });
+        let asked = std::iter::from_fn(|| world.member(100).out.pop_effect()).any(|effect| {
+            matches!(effect, Effect::Store { command: StoreCommand::LoadMany { ids }, .. }
+                if ids.len() == MAX_PAGE)
+        });
+        assert!(asked);
+    }
+}

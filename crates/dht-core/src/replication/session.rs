@@ -377,3 +377,6 @@ fn order(start: Id, id: Id) -> (bool, Id) {
     let away = start.distance_to(id);
     (away == Id::ZERO, away)
 }
+
+#[cfg(test)]
+mod tests;

@@ -213,15 +213,15 @@ impl World {
                     self.sequence += 1;
                     let reply = ReplyId(self.sequence);
                     self.replies.insert(reply, (n, rpc));
-                    self.asked.push((n, number(&to), request.clone()));
                     let from = self.members[&n].me.clone();
                     self.post(number(&to), DELAY, Mail::Request { from, reply, request });
                 }
-                Effect::Reply { reply, response } => {
-                    if let Some((to, rpc)) = self.replies.remove(&reply) {
-                        self.post(to, DELAY, Mail::Response { rpc, response });
+                Effect::Reply { reply, response } => match self.replies.remove(&reply) {
+                    Some((to, rpc)) => self.post(to, DELAY, Mail::Response { rpc, response }),
+                    None => {
+                        self.heard.insert(reply, response);
                     }
-                }
+                },
                 Effect::Store { store, command } => {
                     let member = self.member(n);
                     let outcome = member.disk.run(command);
