@@ -26,10 +26,22 @@ async fn files_survive_a_kill_and_a_leave() {
     assert_eq!(reason, StopReason::Left);
     everywhere(&client, &nodes, &files).await;
     whole(&nodes.iter().collect::<Vec<_>>()).await;
-    for node in nodes.drain(1..) {
-        assert_eq!(within(node.leave(drop)).await, StopReason::Left);
+}
+
+#[tokio::test]
+async fn a_ring_can_be_left_down_to_its_last_node() {
+    let mut nodes = ring(4).await;
+    let client = Client::new();
+    let files: Vec<(String, Bytes)> =
+        (0..4).map(|n| (format!("file {n}"), content(1 + n * (900 << 10), n as u8))).collect();
+    for (name, content) in &files {
+        client.put(&nodes[0], name, content).await;
     }
-    everywhere(&client, &nodes, &files).await;
+    while nodes.len() > 1 {
+        let leaver = nodes.remove(0);
+        assert_eq!(within(leaver.leave(drop)).await, StopReason::Left);
+        everywhere(&client, &nodes, &files).await;
+    }
 }
 
 async fn everywhere(client: &Client, nodes: &[Node], files: &[(String, Bytes)]) {
@@ -147,7 +159,8 @@ async fn info_names_the_holders_of_every_copy() {
         let ClientResponse::Info(info) = answer else { panic!("{answer:?}") };
         assert_eq!((info.chunk_count, info.chunks.len(), info.replicas.len()), (2, 2, 5));
         assert_eq!(info.file.meta["a"], "b");
-        info.chunks.iter().all(|(_, holders)| holders.len() == 3)
+        // More where a slow peer was not waited for.
+        info.chunks.iter().all(|(_, holders)| holders.len() >= 3)
     })
     .await;
     let answer = client.ask(&nodes[1], ClientRequest::Neighborhood).await;
