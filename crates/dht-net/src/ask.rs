@@ -8,8 +8,7 @@ use dht_core::message::Frame;
 use crate::body::BodyWriter;
 use crate::dial::{dial_any, link_to};
 use crate::error::{DialError, RequestError};
-use crate::frame::Kind;
-use crate::link::Link;
+use crate::link::{AskError, Link};
 use crate::peer::{Peer, PendingReply, Reply};
 use crate::shared::Shared;
 
@@ -28,11 +27,11 @@ pub(crate) async fn ask(
     to: To<'_>,
     frame: Frame,
 ) -> Result<Reply, RequestError> {
-    let (kind, frame) = (Kind::of(&frame), shared.encode(&frame)?);
+    let question = shared.question(&frame)?;
     let mut attempt = 1;
     loop {
         let (link, connect_us) = to.link(shared).await?;
-        match link.ask(frame.clone(), kind, connect_us).await {
+        match link.ask(question.clone(), connect_us).await {
             Ok(reply) => return Ok(reply),
             Err(error) => error.only_if_worth_another(attempt, shared)?,
         }
@@ -47,11 +46,11 @@ pub(crate) async fn ask_body(
     to: To<'_>,
     frame: Frame,
 ) -> Result<(BodyWriter, PendingReply), RequestError> {
-    let (kind, frame) = (Kind::of(&frame), shared.encode(&frame)?);
+    let question = shared.question(&frame)?;
     let mut attempt = 1;
     loop {
         let (link, connect_us) = to.link(shared).await?;
-        match link.ask_body(frame.clone(), kind, connect_us).await {
+        match link.ask_body(question.clone(), connect_us).await {
             Ok(opened) => return Ok(opened),
             Err(error) => error.only_if_worth_another(attempt, shared)?,
         }
@@ -75,12 +74,12 @@ impl To<'_> {
     }
 }
 
-impl crate::link::AskError {
+impl AskError {
     /// `Ok` if the request should be sent again.
     fn only_if_worth_another(self, attempt: u32, shared: &Shared) -> Result<(), RequestError> {
         match self {
             _ if shared.stop.is_cancelled() => Err(RequestError::Closed),
-            crate::link::AskError::NotTaken(_) if attempt < MAX_ATTEMPTS => Ok(()),
+            AskError::NotTaken(_) if attempt < MAX_ATTEMPTS => Ok(()),
             error => Err(error.into_inner()),
         }
     }

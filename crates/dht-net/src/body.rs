@@ -6,6 +6,7 @@ use bytes::Bytes;
 use dht_core::message::Answer;
 use futures_util::FutureExt;
 use quinn::{ReadError, RecvStream, SendStream, VarInt, WriteError};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 
 use crate::check::check_answer;
@@ -99,6 +100,13 @@ impl BodyReader {
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
+    }
+
+    /// Keeps a turn for bulk until the end.
+    pub(crate) fn hold(&mut self, permit: Option<OwnedSemaphorePermit>) {
+        if let Some((_, busy)) = &mut self.open {
+            busy.hold(permit);
+        }
     }
 
     /// Which answers may follow; known once the frame is read.
@@ -201,6 +209,13 @@ impl BodyWriter {
     /// Gives up with a number for the other side (below 2^62; greater ones are cut).
     pub fn reset(mut self, code: u64) {
         self.abort(code);
+    }
+
+    /// Keeps a turn for bulk until the end.
+    pub(crate) fn hold(&mut self, permit: Option<OwnedSemaphorePermit>) {
+        if let Some((_, busy)) = &mut self.open {
+            busy.hold(permit);
+        }
     }
 
     /// Bulk yields to control messages on the same connection.

@@ -85,11 +85,16 @@ pub struct Limits {
     /// request: by then the other side knows the one that is kept. 2 s by default (guess: several
     /// round trips).
     pub retire_after: Duration,
-    /// Bytes that one stream may have on the way to us. 4 MiB by default (guess: 300 Mbit/s over
+    /// Most bodies that we ask or send at once over one connection; more wait their turn. 3 by
+    /// default (guess: enough to keep the connection full). See `connection_window`.
+    pub max_bulk_per_peer: usize,
+    /// Bytes that one stream may have on the way to us. 2 MiB by default (guess: 160 Mbit/s over
     /// 100 ms). Only bulk comes near it.
     pub stream_window: u32,
     /// Bytes that one connection may have on the way to us, and that we keep for a peer until it
-    /// acknowledges them. 8 MiB by default: bounds the memory one peer can take.
+    /// acknowledges them: the memory that one peer can take. 16 MiB by default. It must exceed the
+    /// windows of all bodies of both sides, `2 * max_bulk_per_peer * stream_window`, by at least one
+    /// more: then bodies that stand still never hold up a control message.
     pub connection_window: u32,
     /// Wanted size of the socket's two buffers in bytes; the system may grant less. 4 MiB by default
     /// (measured: with smaller ones, bulk at full speed loses packets).
@@ -116,8 +121,9 @@ impl Default for Limits {
             min_backoff: Duration::from_secs(1),
             max_backoff: Duration::from_secs(60),
             retire_after: Duration::from_secs(2),
-            stream_window: 4 * 1024 * 1024,
-            connection_window: 8 * 1024 * 1024,
+            max_bulk_per_peer: 3,
+            stream_window: 2 * 1024 * 1024,
+            connection_window: 16 * 1024 * 1024,
             socket_buffer: 4 * 1024 * 1024,
             max_udp_payload: 6500,
         }

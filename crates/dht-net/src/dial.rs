@@ -218,7 +218,7 @@ async fn connect(
     }
 }
 
-async fn handshake(
+pub(crate) async fn handshake(
     shared: &Arc<Shared>,
     addr: SocketAddr,
     expect: Option<PeerKey>,

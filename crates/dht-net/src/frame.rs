@@ -1,7 +1,7 @@
 //! Frames: four bytes of length, big-endian, then one message in postcard form.
 
 use bytes::{BufMut, Bytes, BytesMut};
-use dht_core::message::{Answer, Frame};
+use dht_core::message::{Answer, ChunkRequest, ClientRequest, Frame};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -65,6 +65,27 @@ impl Kind {
                 | (Kind::Client, Answer::Client(_))
                 | (Kind::Admin, Answer::Admin(_))
         )
+    }
+}
+
+/// A request on its way out.
+#[derive(Clone, Debug)]
+pub(crate) struct Question {
+    /// Its frame.
+    pub(crate) frame: Bytes,
+    /// What its answers look like.
+    pub(crate) kind: Kind,
+    /// Whether bulk comes back.
+    pub(crate) wants_bulk: bool,
+}
+
+impl Question {
+    pub(crate) fn new(message: &Frame, limit: usize) -> Result<Question, TooLong> {
+        let wants_bulk = matches!(
+            message,
+            Frame::Chunk(ChunkRequest::Get { .. }) | Frame::Client(ClientRequest::Get { .. })
+        );
+        Ok(Question { frame: encode(message, limit)?, kind: Kind::of(message), wants_bulk })
     }
 }
 

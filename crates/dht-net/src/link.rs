@@ -6,16 +6,15 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use bytes::Bytes;
 use dht_core::message::{Answer, Frame, Hello, Refusal};
 use dht_core::{PeerKey, PeerRecord};
-use tokio::sync::{Mutex, Notify};
+use tokio::sync::{Mutex, Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::body::{BodyReader, BodyWriter, FrameFault, checked_answer};
 use crate::codes;
 use crate::error::{BodyError, Lost, RequestError};
-use crate::frame::Kind;
+use crate::frame::{Kind, Question};
 use crate::peer::{PendingReply, Reply};
 use crate::shared::Shared;
 
@@ -33,6 +32,8 @@ pub(crate) struct Link {
     /// Version of our hello that the peer has heard; 0 is none.
     told: AtomicU64,
     telling: Mutex<()>,
+    /// So few bodies that, even if all of them stand still, control messages still get through.
+    bulk: Arc<Semaphore>,
     gate: Gate,
     began: Instant,
     /// When the last request ended, in milliseconds since `began`.
@@ -74,6 +75,7 @@ impl Link {
         dialled: bool,
     ) -> Arc<Link> {
         let remote = canonical(connection.remote_address());
+        let bulk = Arc::new(Semaphore::new(shared.limits.max_bulk_per_peer));
         Arc::new(Link {
             shared,
             connection,
@@ -83,6 +85,7 @@ impl Link {
             theirs: RwLock::new(None),
             told: AtomicU64::new(0),
             telling: Mutex::new(()),
+            bulk,
             gate: Gate::default(),
             began: Instant::now(),
             last_used_ms: AtomicU64::new(0),
@@ -94,23 +97,24 @@ impl Link {
     /// Sends a request and waits for its answer. Dropping the future resets the stream.
     pub(crate) async fn ask(
         self: &Arc<Link>,
-        frame: Bytes,
-        kind: Kind,
+        question: Question,
         connect_us: u64,
     ) -> Result<Reply, AskError> {
         self.tell().await?;
-        self.ask_untold(frame, kind, connect_us).await
+        self.ask_untold(question, connect_us).await
     }
 
     /// Sends a request whose bytes the caller then writes.
     pub(crate) async fn ask_body(
         self: &Arc<Link>,
-        frame: Bytes,
-        kind: Kind,
+        question: Question,
         connect_us: u64,
     ) -> Result<(BodyWriter, PendingReply), AskError> {
         self.tell().await?;
+        let Question { frame, kind, .. } = question;
+        let permit = self.bulk_permit().await;
         let (mut writer, reader) = self.open(kind).await?;
+        writer.hold(permit);
         writer.write_piece(frame).await.map_err(lost_or_final)?;
         writer.yield_to_others();
         Ok((writer, PendingReply { reader, kind, connect_us }))
@@ -126,8 +130,8 @@ impl Link {
         if self.told.load(Ordering::Acquire) == version {
             return Ok(());
         }
-        let frame = self.shared.encode(&Frame::Hello(hello)).map_err(AskError::Final)?;
-        let reply = self.ask_untold(frame, Kind::Hello, 0).await?;
+        let question = self.shared.question(&Frame::Hello(hello)).map_err(AskError::Final)?;
+        let reply = self.ask_untold(question, 0).await?;
         let error = match reply.answer {
             Answer::Hello(theirs) => match self.hear(theirs) {
                 Ok(_) => {
@@ -247,11 +251,13 @@ impl Link {
 
     async fn ask_untold(
         self: &Arc<Link>,
-        frame: Bytes,
-        kind: Kind,
+        question: Question,
         connect_us: u64,
     ) -> Result<Reply, AskError> {
-        let (mut writer, reader) = self.open(kind).await?;
+        let Question { frame, kind, wants_bulk } = question;
+        let permit = if wants_bulk { self.bulk_permit().await } else { None };
+        let (mut writer, mut reader) = self.open(kind).await?;
+        reader.hold(permit);
         match writer.write_piece(frame).await {
             // A peer that stops the stream has answered, or resets the other half too.
             Ok(()) | Err(BodyError::Reset { .. }) => {}
@@ -266,6 +272,12 @@ impl Link {
         })?;
         writer.settle();
         Ok(reply)
+    }
+
+    /// Waits for a turn to use the connection for bulk.
+    async fn bulk_permit(&self) -> Option<OwnedSemaphorePermit> {
+        // `None` would mean that the semaphore is closed, and nobody closes it.
+        self.bulk.clone().acquire_owned().await.ok()
     }
 
     async fn open(self: &Arc<Link>, kind: Kind) -> Result<(BodyWriter, BodyReader), AskError> {
@@ -332,16 +344,22 @@ fn lost_or_final(error: BodyError) -> AskError {
 #[derive(Debug)]
 pub(crate) struct Busy {
     link: Arc<Link>,
+    /// Of the few for bulk.
+    permit: Option<OwnedSemaphorePermit>,
 }
 
 impl Busy {
     /// `None` if the connection is about to close.
     pub(crate) fn enter(link: &Arc<Link>) -> Option<Busy> {
-        link.gate.enter().then(|| Busy { link: link.clone() })
+        link.gate.enter().then(|| Busy { link: link.clone(), permit: None })
     }
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.link.shared
+    }
+
+    pub(crate) fn hold(&mut self, permit: Option<OwnedSemaphorePermit>) {
+        self.permit = permit;
     }
 }
 

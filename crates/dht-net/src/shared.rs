@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use bytes::Bytes;
 use dht_core::PeerKey;
-use dht_core::message::{Hello, RingId};
+use dht_core::message::{Frame, Hello, RingId};
 use serde::Serialize;
 use tokio::sync::{Notify, mpsc};
 use tokio_util::sync::CancellationToken;
@@ -18,7 +18,7 @@ use crate::backoff::Backoffs;
 use crate::codes;
 use crate::config::Limits;
 use crate::error::RequestError;
-use crate::frame::encode;
+use crate::frame::{Question, encode};
 use crate::incoming::Incoming;
 use crate::record::RecordBook;
 use crate::socket::Meter;
@@ -86,6 +86,12 @@ impl Shared {
     pub(crate) fn encode<T: Serialize>(&self, message: &T) -> Result<Bytes, RequestError> {
         let limit = self.limits.max_frame;
         encode(message, limit).map_err(|too| RequestError::TooLarge { len: too.len, limit })
+    }
+
+    /// A request as it goes out, if it is not too long.
+    pub(crate) fn question(&self, message: &Frame) -> Result<Question, RequestError> {
+        let limit = self.limits.max_frame;
+        Question::new(message, limit).map_err(|too| RequestError::TooLarge { len: too.len, limit })
     }
 
     /// A connection has no request under way any more.

@@ -89,7 +89,9 @@ impl Limits {
         range("max_handshakes", self.max_handshakes as u64, 1, 1 << 16)?;
         range("max_queued", self.max_queued as u64, 1, 1 << 20)?;
         range("stream_window", self.stream_window.into(), MIN_WINDOW, u32::MAX.into())?;
-        range("connection_window", self.connection_window.into(), MIN_WINDOW, u32::MAX.into())?;
+        range("max_bulk_per_peer", self.max_bulk_per_peer as u64, 1, MAX_BULK)?;
+        let least = (2 * self.max_bulk_per_peer as u64 + 1) * u64::from(self.stream_window);
+        range("connection_window", self.connection_window.into(), least, u32::MAX.into())?;
         range("max_udp_payload", self.max_udp_payload.into(), MIN_UDP, MAX_UDP)?;
         time("handshake_timeout (ms)", self.handshake_timeout)?;
         time("idle_timeout (ms)", self.idle_timeout)?;
@@ -117,6 +119,8 @@ const MIN_FRAME: u64 = 1024;
 const MAX_FRAME: u64 = 16 * 1024 * 1024;
 /// Smaller windows would stop every body for a round trip per packet.
 const MIN_WINDOW: u64 = 16 * 1024;
+/// More at once make nothing faster (guess).
+const MAX_BULK: u64 = 1024;
 /// RFC 9000, section 14.
 const MIN_UDP: u64 = 1200;
 /// Ten segments sent in one call must fit a UDP datagram of 64 KiB.

@@ -12,7 +12,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use dht_core::config::RingParams;
 use dht_core::message::bulk::{ChunkRequest, ChunkResponse};
-use dht_core::message::client::{AdminRequest, AdminResponse, ClientRequest};
+use dht_core::message::client::{
+    AdminRequest, AdminResponse, ClientErrorCode, ClientRequest, ClientResponse,
+};
 use dht_core::message::{Answer, Frame, Hello, Request, Response, RingId};
 use dht_core::{PeerKey, PeerRecord};
 use tokio::sync::mpsc;
@@ -163,6 +165,10 @@ async fn answer_one(mut request: Incoming, dropped: Arc<AtomicU64>) {
         Frame::Client(ClientRequest::Stats) => {
             responder.closed().await;
             dropped.fetch_add(1, Ordering::SeqCst);
+        }
+        Frame::Client(ClientRequest::List { limit, .. }) => {
+            let (code, message) = (ClientErrorCode::Failed, "y".repeat(limit as usize));
+            responder.answer(Answer::Client(ClientResponse::Failed { code, message })).await;
         }
         Frame::Admin(AdminRequest::Leave) => {
             for missing in [None, Some(2), Some(0)] {

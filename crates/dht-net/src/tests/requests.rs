@@ -258,7 +258,7 @@ async fn a_dropped_endpoint_ends_everything() {
 #[tokio::test]
 async fn a_stalled_reader_does_not_hold_the_writer_for_ever() {
     let narrow = |config: &mut EndpointConfig| {
-        config.limits = Limits { stream_window: 1 << 16, connection_window: 1 << 17, ..hasty() };
+        config.limits = Limits { stream_window: 1 << 16, connection_window: 1 << 19, ..hasty() };
     };
     let (a, b) = (TestNode::with(1, narrow), TestNode::with(2, narrow));
     // More than all windows hold, and nobody reads it.
