@@ -1,0 +1,103 @@
+//! Between members.
+
+use dht_core::message::ring::{Kind, Neighbors, RouteAnswer, RouteQuery, Routing};
+use dht_core::message::{Refusal, Request, Response};
+use dht_core::{Id, Interval};
+
+use crate::samples::*;
+use crate::{Pinned, variants};
+
+pub(crate) fn add(pinned: &mut Pinned) {
+    pinned.add_all(
+        variants!(Request: Ping, Route, Join, Neighbors, Notify, Push, Candidate, ProbeFor, Leave,
+            Unify, ReadRegister, WriteRegister, Digest, List, FetchRegisters, Handoff),
+        requests(),
+    );
+    pinned.add_all(
+        variants!(RouteAnswer: Mine, NotMine, Next),
+        vec![
+            RouteAnswer::Mine { predecessor: Some(contact()), successors: vec![other_contact()] },
+            RouteAnswer::NotMine { predecessor: other_contact() },
+            RouteAnswer::Next { next: contact() },
+        ],
+    );
+    pinned.add_all(
+        variants!(Response: Done, Route, Joined, JoinElsewhere, Neighbors, Unchanged, Probed,
+            Register, Accepted, Outdated, Moved, Unknown, Digest, RegisterPage, ChunkPage,
+            Registers, HandoffMissing, Busy, NotMember, Refused),
+        responses(),
+    );
+}
+
+fn requests() -> Vec<Request> {
+    let arc = arc();
+    vec![
+        Request::Ping,
+        Request::Route(RouteQuery {
+            key: id(),
+            after: Id::from_u64(5),
+            routing: Routing::BothWays,
+            depth: 300,
+            failed: vec![Id::MAX],
+            want_list: true,
+        }),
+        Request::Join,
+        Request::Neighbors { stamp: Some(200) },
+        Request::Neighbors { stamp: None },
+        Request::Notify { predecessors: vec![contact(), other_contact()] },
+        Request::Push(neighbors()),
+        Request::Candidate { contact: contact() },
+        Request::ProbeFor { target: other_contact() },
+        Request::Leave {
+            successors: vec![other_contact()],
+            predecessor: Some(contact()),
+            for_good: true,
+        },
+        Request::Unify { via: other_contact(), ttl: 2 },
+        Request::ReadRegister { part: 4095, epoch: 1, key: key() },
+        Request::WriteRegister { part: 4095, epoch: 1, register: register() },
+        Request::Digest { kind: Kind::Registers, arc },
+        Request::List { kind: Kind::Chunks, arc, after: Some(id()) },
+        Request::FetchRegisters { ids: vec![id(), Id::ZERO] },
+        Request::Handoff { kind: Kind::Chunks, arc },
+    ]
+}
+
+fn responses() -> Vec<Response> {
+    vec![
+        Response::Done,
+        Response::Route(RouteAnswer::Next { next: other_contact() }),
+        Response::Joined(neighbors()),
+        Response::JoinElsewhere { next: other_contact() },
+        Response::Neighbors(neighbors()),
+        Response::Unchanged,
+        Response::Probed { answered: true },
+        Response::Register { open: true, register: Some(register()) },
+        Response::Register { open: false, register: None },
+        Response::Accepted,
+        Response::Outdated { held: ballot() },
+        Response::Moved { epoch: 2, members: vec![other_contact()] },
+        Response::Unknown,
+        Response::Digest { digest: [0xdd; 32], count: 1000, open: true },
+        Response::RegisterPage { entries: vec![(id(), ballot())], last: true },
+        Response::ChunkPage { entries: vec![chunk()], last: false },
+        Response::Registers(vec![register()]),
+        Response::HandoffMissing { missing: Some(7) },
+        Response::Busy,
+        Response::NotMember,
+        Response::Refused(Refusal::NoProgress),
+    ]
+}
+
+fn neighbors() -> Neighbors {
+    Neighbors {
+        stamp: 70_000,
+        predecessor: Some(other_contact()),
+        successors: vec![contact(), other_contact()],
+        leaving: true,
+    }
+}
+
+fn arc() -> Interval {
+    Interval::new(Id::from_u64(1), id())
+}
