@@ -14,6 +14,8 @@ mod opening;
 mod ranges;
 #[cfg(test)]
 pub(crate) mod rehearsal;
+#[cfg(test)]
+mod schedules;
 mod serve;
 mod session;
 mod surplus;

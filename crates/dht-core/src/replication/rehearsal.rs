@@ -47,6 +47,7 @@ pub(crate) struct World {
     pub(crate) fetched: Vec<(u64, ChunkRef)>,
     /// Answers to questions that the test posed itself.
     pub(crate) heard: BTreeMap<ReplyId, Response>,
+    coordinators: BTreeMap<OpId, u64>,
     params: RingParams,
     config: Arc<Config>,
     mail: BTreeMap<(Instant, u64), (u64, Mail)>,
@@ -95,6 +96,7 @@ impl World {
             lies: BTreeMap::new(),
             fetched: Vec::new(),
             heard: BTreeMap::new(),
+            coordinators: BTreeMap::new(),
             params: RingParams::founding(RingId(1), 3),
             config: Arc::new(Config::default()),
             mail: BTreeMap::new(),
@@ -198,6 +200,7 @@ impl World {
         self.sequence += 1;
         let op = OpId(self.sequence);
         let now = self.now;
+        self.coordinators.insert(op, n);
         let member = self.member(n);
         member.out.now = now;
         let want = member.quorum.begin(&mut member.out, op, self::key(key), task);
@@ -231,14 +234,24 @@ impl World {
 
     /// Waits for the end of a write.
     pub(crate) fn written(&mut self, op: OpId) -> WriteOutcome {
+        self.try_written(op).expect("every write ends")
+    }
+
+    /// Waits for the end of a read.
+    pub(crate) fn read(&mut self, op: OpId) -> ReadOutcome {
+        self.try_read(op).expect("every read ends")
+    }
+
+    /// Waits for the end of a write, unless its coordinator dies.
+    pub(crate) fn try_written(&mut self, op: OpId) -> Option<WriteOutcome> {
         self.ended(op, |notice| match notice {
             Notice::Written { op: ended, outcome } if *ended == op => Some(outcome.clone()),
             _ => None,
         })
     }
 
-    /// Waits for the end of a read.
-    pub(crate) fn read(&mut self, op: OpId) -> ReadOutcome {
+    /// Waits for the end of a read, unless its coordinator dies.
+    pub(crate) fn try_read(&mut self, op: OpId) -> Option<ReadOutcome> {
         self.ended(op, |notice| match notice {
             Notice::Read { op: ended, outcome } if *ended == op => Some(outcome.clone()),
             _ => None,

@@ -41,13 +41,19 @@ macro_rules! with {
 }
 
 impl World {
-    pub(super) fn ended<T>(&mut self, op: OpId, find: impl Fn(&Notice) -> Option<T>) -> T {
+    /// Waits for an operation to end; `None`: its coordinator died.
+    pub(super) fn ended<T>(&mut self, op: OpId, find: impl Fn(&Notice) -> Option<T>) -> Option<T> {
         let end = self.now.after(Duration::from_secs(40));
         loop {
             if let Some(found) = self.notices.iter().find_map(|(_, notice)| find(notice)) {
-                return found;
+                return Some(found);
             }
-            assert!(self.step(end), "operation {op:?} never ended");
+            let coordinator = self.members.get(&self.coordinators[&op]);
+            let is_live =
+                coordinator.is_some_and(|member| member.is_live && member.quorum.len() > 0);
+            if !is_live || !self.step(end) {
+                return None;
+            }
         }
     }
 
@@ -121,7 +127,7 @@ impl World {
     fn deliver(&mut self) {
         let Some((_, (to, mail))) = self.mail.pop_first() else { return };
         let (now, params) = (self.now, self.params);
-        if !self.members[&to].is_live {
+        if !self.members.get(&to).is_some_and(|member| member.is_live) {
             return;
         }
         self.member(to).out.now = now;
@@ -143,8 +149,9 @@ impl World {
             Mail::Stored { store, outcome } => self.stored(to, store, outcome),
             Mail::Fetched { fetch, from } => {
                 let Some((number, chunk)) = self.member(to).out.finish_fetch(fetch) else { return };
-                let source = &self.members[&from];
-                let stored = source.is_live && source.disk.chunks.contains_key(&chunk.id());
+                let stored = self.members.get(&from).is_some_and(|source| {
+                    source.is_live && source.disk.chunks.contains_key(&chunk.id())
+                });
                 let member = self.member(to);
                 if stored {
                     member.disk.chunks.insert(chunk.id(), chunk);
