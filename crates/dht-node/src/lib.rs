@@ -1,5 +1,6 @@
 //! The running parts of dht-node: a [`node`] that takes its place in a ring, a [`client`] that talks
-//! to one, and the command line over both.
+//! to one, and the command line ([`cli`]) over both.
 
+pub mod cli;
 pub mod client;
 pub mod node;

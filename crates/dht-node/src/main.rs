@@ -1,2 +1,7 @@
-//! The `dht-node` binary.
-fn main() {}
+//! The `dht-node` program. All of it is in the library, where it can be tested.
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    dht_node::cli::main()
+}

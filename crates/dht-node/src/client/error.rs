@@ -1,6 +1,5 @@
 //! What can go wrong for a client.
 
-use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -78,8 +77,8 @@ pub enum ClientError {
     /// The bytes that arrived are not the file: another length or another hash.
     #[error(
         "the bytes do not match the file: {size} of {expected_size} bytes, hash {} instead of {}",
-        Hex(.hash),
-        Hex(.expected_hash)
+        hex(.hash),
+        hex(.expected_hash)
     )]
     Mismatch {
         /// How many bytes there were.
@@ -210,12 +209,8 @@ fn refusal_text(refusal: &Refusal) -> String {
 }
 
 /// Bytes as lower-case hex.
-pub(crate) struct Hex<'a>(pub(crate) &'a [u8]);
-
-impl fmt::Display for Hex<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
-    }
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 #[cfg(test)]

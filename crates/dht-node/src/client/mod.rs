@@ -37,6 +37,7 @@ pub use survey::{SurveyPlan, SurveyRow, survey};
 pub use transfer::{PutOptions, new_operation};
 pub use walk::{MAX_WALK, Walk, WalkedMember};
 
+pub(crate) use error::hex;
 use pace::Pace;
 
 /// A connection to a ring through any of several members. Requests that may safely be repeated move
@@ -170,6 +171,12 @@ impl Client {
     /// Walks round the whole ring, beginning at the member.
     pub async fn walk(&self) -> Result<Walk, ClientError> {
         walk::walk(self).await
+    }
+
+    /// After such an error of the member, connects to another one of the nodes; false if that would
+    /// not help, or none answers. For callers that repeat a request by themselves.
+    pub async fn move_on(&self, error: &ClientError) -> bool {
+        self.moved_on(error, &mut Vec::new()).await
     }
 
     /// Asks the member, then the other nodes in turn while the trouble is one that another member

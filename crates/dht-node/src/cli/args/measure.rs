@@ -1,0 +1,143 @@
+//! Arguments of the commands that look at a ring, and of those that make one up.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::NotBuiltArgs;
+
+/// Arguments of `lookup`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct LookupArgs {
+    /// The key
+    pub(crate) key: String,
+    /// KEY is given in hex
+    #[arg(long)]
+    pub(crate) key_hex: bool,
+    /// How to route; only `successors` is built [default: the member's own]
+    #[arg(long, value_name = "R")]
+    pub(crate) routing: Option<String>,
+    /// With how many entries of the list [default: the member's own]
+    #[arg(long, value_name = "K", value_parser = depth())]
+    pub(crate) depth: Option<u16>,
+    /// All routings side by side (not built yet)
+    #[arg(long, hide = true)]
+    pub(crate) compare: bool,
+}
+
+/// Arguments of `hops`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct HopsArgs {
+    /// Lookups for each row
+    #[arg(long, value_name = "S", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    pub(crate) samples: u64,
+    /// Draws askers and keys [default: another one each time]
+    #[arg(long, value_name = "SEED")]
+    pub(crate) seed: Option<u64>,
+    /// A picture (not built yet)
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub(crate) plot: Option<PathBuf>,
+    /// A table of numbers (not built yet)
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub(crate) csv: Option<PathBuf>,
+}
+
+/// Arguments of `ring`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct RingArgs {
+    /// A picture (not built yet)
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub(crate) svg: Option<PathBuf>,
+    /// A graph for Graphviz (not built yet)
+    #[arg(long, hide = true)]
+    pub(crate) dot: bool,
+}
+
+/// Arguments of `stats`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct StatsArgs {
+    /// The sum over all nodes of the ring
+    #[arg(long)]
+    pub(crate) all: bool,
+    /// Again and again (not built yet)
+    #[arg(long, hide = true)]
+    pub(crate) watch: bool,
+}
+
+/// Arguments of `demo`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct DemoArgs {
+    /// How many nodes
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(3..=256))]
+    pub(crate) nodes: u16,
+    /// Lookups for each row of the hop table
+    #[arg(long, value_name = "S", default_value_t = 5_000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) samples: u64,
+}
+
+/// Arguments of `sim`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SimArgs {
+    /// What to simulate
+    #[command(subcommand)]
+    pub(crate) command: SimCommand,
+}
+
+/// Commands under `sim`.
+#[derive(Clone, Debug, Subcommand)]
+pub(crate) enum SimCommand {
+    /// Hops on rings of any size, beside theory
+    #[command(
+        after_help = "Example:\n  dht-node sim hops --nodes 16,64,256 --lookups 20000 --seed 1"
+    )]
+    Hops(SimHopsArgs),
+    /// Play one scenario, step by step
+    #[command(after_help = "Example:\n  dht-node sim script scenario.txt")]
+    Script(SimScriptArgs),
+    /// Not built yet
+    #[command(hide = true, after_help = "Example:\n  dht-node sim script scenario.txt")]
+    Churn(NotBuiltArgs),
+    /// Not built yet
+    #[command(hide = true, after_help = "Example:\n  dht-node sim script scenario.txt")]
+    Check(NotBuiltArgs),
+}
+
+/// Arguments of `sim script`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SimScriptArgs {
+    /// The scenario, one step per line; `-` is stdin
+    pub(crate) file: PathBuf,
+}
+
+/// Arguments of `sim hops`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SimHopsArgs {
+    /// Sizes of the rings
+    #[arg(long, value_name = "N,..", value_delimiter = ',', required = true)]
+    pub(crate) nodes: Vec<usize>,
+    /// Routings; only `successors` is built
+    #[arg(long, value_name = "R,..", value_delimiter = ',')]
+    pub(crate) routing: Vec<String>,
+    /// Entries of the list used at each step [default: 1,2,4,8,16]
+    #[arg(long, value_name = "K,..", value_delimiter = ',', value_parser = depth())]
+    pub(crate) depth: Vec<u16>,
+    /// Lookups for each row
+    #[arg(long, value_name = "L", default_value_t = 20_000)]
+    pub(crate) lookups: u64,
+    /// All chance
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Fresh random rings for each size [default: enough for a spread below 0.3 %]
+    #[arg(long, value_name = "M")]
+    pub(crate) rings: Option<u32>,
+    /// A picture (not built yet)
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub(crate) plot: Option<PathBuf>,
+    /// A table of numbers (not built yet)
+    #[arg(long, value_name = "FILE", hide = true)]
+    pub(crate) csv: Option<PathBuf>,
+}
+
+fn depth() -> clap::builder::RangedI64ValueParser<u16> {
+    clap::value_parser!(u16).range(1..=i64::from(dht_core::Config::MAX_DEPTH))
+}

@@ -1,0 +1,279 @@
+//! Where fetched bytes go: to a file that appears whole or not at all, or to a terminal if they are
+//! text.
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use tempfile::NamedTempFile;
+use tokio::fs::File;
+use tokio::io::AsyncWrite;
+
+use crate::cli::exit::{Failure, Kind};
+
+/// A path that may be written.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Target {
+    path: PathBuf,
+    how: How,
+}
+
+/// How a path is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum How {
+    /// Under a temporary name first; nothing may be there at the end.
+    New,
+    /// Under a temporary name first, then in the place of what is there.
+    Replace,
+    /// Straight into it: a device or a pipe, which must not be replaced by a file.
+    Into,
+}
+
+impl Target {
+    /// Looks at what is there; `force` allows to overwrite it.
+    pub(super) fn choose(path: &Path, force: bool) -> Result<Target, Failure> {
+        let how = match std::fs::metadata(path) {
+            Ok(there) if there.is_dir() => {
+                let text = format!("{} is a directory; name a file in it", path.display());
+                return Err(Failure::new(Kind::Io, text));
+            }
+            Ok(_) if !force => return Err(exists(path)),
+            Ok(there) if there.is_file() => How::Replace,
+            Ok(_) => How::Into,
+            Err(error) if error.kind() == ErrorKind::NotFound => How::New,
+            Err(error) => return Err(unwritable(path, &error)),
+        };
+        let target = Target { path: path.to_owned(), how };
+        if how != How::Into && !target.folder().is_dir() {
+            let text = format!("the directory of {} does not exist", path.display());
+            return Err(Failure::new(Kind::Io, text));
+        }
+        Ok(target)
+    }
+
+    /// Opens what is written to. Dropped before [`Draft::finish`], it leaves nothing behind.
+    pub(super) fn begin(&self) -> Result<Draft, Failure> {
+        let failed = |error: io::Error| unwritable(&self.path, &error);
+        if self.how == How::Into {
+            let file = std::fs::File::options().write(true).open(&self.path).map_err(failed)?;
+            let writer = File::from_std(file);
+            return Ok(Draft { writer, temporary: None, target: self.clone() });
+        }
+        let mut builder = tempfile::Builder::new();
+        builder.prefix(".dht-node-").suffix(".part");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            // What the user's mask leaves of it, as for any new file.
+            builder.permissions(std::fs::Permissions::from_mode(0o666));
+        }
+        let temporary = builder.tempfile_in(self.folder()).map_err(failed)?;
+        let writer = File::from_std(temporary.as_file().try_clone().map_err(failed)?);
+        Ok(Draft { writer, temporary: Some(temporary), target: self.clone() })
+    }
+
+    fn folder(&self) -> &Path {
+        match self.path.parent() {
+            Some(folder) if !folder.as_os_str().is_empty() => folder,
+            _ => Path::new("."),
+        }
+    }
+}
+
+/// A file on its way.
+#[derive(Debug)]
+pub(super) struct Draft {
+    writer: File,
+    temporary: Option<NamedTempFile>,
+    target: Target,
+}
+
+impl Draft {
+    /// To write to.
+    pub(super) fn writer(&mut self) -> &mut File {
+        &mut self.writer
+    }
+
+    /// Makes it durable and gives it its name.
+    pub(super) async fn finish(self) -> Result<(), Failure> {
+        let Draft { writer, temporary, target } = self;
+        let Some(temporary) = temporary else { return Ok(()) };
+        let failed = |error: io::Error| unwritable(&target.path, &error);
+        writer.sync_all().await.map_err(failed)?;
+        let named = match target.how {
+            How::New => temporary.persist_noclobber(&target.path),
+            How::Replace | How::Into => temporary.persist(&target.path),
+        };
+        match named {
+            Ok(_) => {}
+            // Somebody else was faster.
+            Err(error) if error.error.kind() == ErrorKind::AlreadyExists => {
+                return Err(exists(&target.path));
+            }
+            Err(error) => return Err(failed(error.error)),
+        }
+        sync_folder(target.folder()).map_err(failed)
+    }
+}
+
+/// The name is durable when its directory is.
+#[cfg(unix)]
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    std::fs::File::open(folder)?.sync_all()
+}
+
+/// Elsewhere directories cannot be opened as files.
+#[cfg(not(unix))]
+fn sync_folder(_folder: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+fn exists(path: &Path) -> Failure {
+    let text = format!("{} exists already; --force overwrites it", path.display());
+    Failure::new(Kind::Conflict, text)
+}
+
+fn unwritable(path: &Path, error: &io::Error) -> Failure {
+    let kind = if error.kind() == ErrorKind::StorageFull { Kind::NoSpace } else { Kind::Io };
+    Failure::new(kind, format!("cannot write {}: {error}", path.display()))
+}
+
+/// Passes text on and refuses bytes that are none: on a terminal they would be commands.
+#[derive(Debug)]
+pub(super) struct TextOnly<W> {
+    to: W,
+    /// Whether the beginning was looked at.
+    looked_at: bool,
+}
+
+impl<W> TextOnly<W> {
+    pub(super) fn new(to: W) -> TextOnly<W> {
+        TextOnly { to, looked_at: false }
+    }
+}
+
+impl<W: AsyncWrite + Unpin> AsyncWrite for TextOnly<W> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        // The beginning tells, as it does for diff and grep.
+        if !self.looked_at && !is_text(bytes) {
+            return Poll::Ready(Err(io::Error::other(Binary)));
+        }
+        self.looked_at = true;
+        Pin::new(&mut self.to).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.to).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.to).poll_shutdown(context)
+    }
+}
+
+/// Whether an error of the output says that the bytes are no text.
+pub(super) fn is_binary(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<Binary>())
+}
+
+/// The bytes are no text.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the bytes are no text")]
+struct Binary;
+
+fn is_text(bytes: &[u8]) -> bool {
+    let complete = match std::str::from_utf8(bytes) {
+        Ok(text) => text,
+        // A letter cut at the end of a piece is no fault.
+        Err(error) if error.error_len().is_none() => {
+            std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default()
+        }
+        Err(_) => return false,
+    };
+    !complete.contains(['\0', '\u{1b}'])
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::AsyncWriteExt;
+
+    use super::*;
+
+    fn kind(outcome: Result<Target, Failure>) -> Kind {
+        match outcome {
+            Err(Failure::Told { kind, .. }) => kind,
+            other => panic!("no failure: {other:?}"),
+        }
+    }
+
+    #[tokio::test]
+    async fn a_file_appears_whole_or_not_at_all() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let path = folder.path().join("file");
+        let target = Target::choose(&path, false).expect("nothing is there");
+        let mut draft = target.begin().expect("writable");
+        draft.writer().write_all(b"half").await.expect("writable");
+        assert!(!path.exists());
+        drop(draft);
+        let left = std::fs::read_dir(folder.path()).expect("readable").count();
+        assert_eq!(left, 0, "nothing is left behind");
+        let mut draft = target.begin().expect("writable");
+        draft.writer().write_all(b"whole").await.expect("writable");
+        draft.writer().flush().await.expect("writable");
+        draft.finish().await.expect("nothing is in the way");
+        assert_eq!(std::fs::read(&path).expect("it is there"), b"whole");
+    }
+
+    #[tokio::test]
+    async fn what_is_there_stays_unless_forced() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let path = folder.path().join("file");
+        let early = Target::choose(&path, false).expect("nothing is there").begin();
+        std::fs::write(&path, b"mine").expect("writable");
+        assert_eq!(kind(Target::choose(&path, false)).exit() as u8, 5);
+        let late = early.expect("writable").finish().await;
+        assert!(matches!(late, Err(Failure::Told { kind: Kind::Conflict, .. })), "{late:?}");
+        assert_eq!(std::fs::read(&path).expect("it is there"), b"mine");
+        let mut draft = Target::choose(&path, true).expect("forced").begin().expect("writable");
+        draft.writer().write_all(b"theirs").await.expect("writable");
+        draft.writer().flush().await.expect("writable");
+        draft.finish().await.expect("forced");
+        assert_eq!(std::fs::read(&path).expect("it is there"), b"theirs");
+    }
+
+    #[test]
+    fn a_directory_is_no_file() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        assert_eq!(kind(Target::choose(folder.path(), true)), Kind::Io);
+        let nowhere = folder.path().join("no/such/place");
+        assert_eq!(kind(Target::choose(&nowhere, false)), Kind::Io);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_device_is_written_to_and_never_replaced() {
+        let target = Target::choose(Path::new("/dev/null"), true).expect("forced");
+        assert_eq!(target.how, How::Into);
+    }
+
+    #[tokio::test]
+    async fn only_text_goes_to_a_terminal() {
+        for (bytes, fine) in [
+            (&b"plain\ttext\n"[..], true),
+            ("слово".as_bytes(), true),
+            (&"слово".as_bytes()[..3], true),
+            (b"\x89PNG\r\n", false),
+            (b"a\0b", false),
+            (b"\x1b[2J", false),
+        ] {
+            let outcome = TextOnly::new(Vec::new()).write_all(bytes).await;
+            assert_eq!(outcome.is_ok(), fine, "{bytes:?}");
+            assert_eq!(outcome.is_err_and(|error| is_binary(&error)), !fine, "{bytes:?}");
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! `hops`: measured hops beside theory.
+
+use dht_core::message::ring::Routing;
+use dht_core::theory;
+
+use super::{routing_name, with_client};
+use crate::cli::args::{Globals, HopsArgs};
+use crate::cli::exit::{Exit, Failure, Kind};
+use crate::cli::json::{HopRowJson, HopsJson};
+use crate::cli::output::{Output, table_text};
+use crate::cli::progress::Progress;
+use crate::client::{Client, ExactHops, SurveyPlan, SurveyRow, Walk, chi_square_p, survey};
+
+/// The depths that are measured (`docs/cli.md`).
+pub(super) const DEPTHS: [u16; 5] = [1, 2, 4, 8, 16];
+
+pub(super) fn run(globals: &Globals, args: &HopsArgs, output: Output) -> Result<Exit, Failure> {
+    for (flag, given) in [("--plot", &args.plot), ("--csv", &args.csv)] {
+        if given.is_some() {
+            return Err(Failure::not_built(flag, "--json gives every number, histograms too"));
+        }
+    }
+    let (samples, seed) = (args.samples, args.seed.unwrap_or_else(rand::random));
+    with_client(globals, async |client| {
+        let walk = client.walk().await?;
+        if !walk.complete {
+            let text = "the ring is not closed now, so nobody knows all its members; \
+                        `dht-node ring` shows what is wrong";
+            return Err(Failure::new(Kind::Unreachable, text));
+        }
+        let routings = measure(client, &walk, samples, seed, &output.progress()).await?;
+        let json = HopsJson { nodes: walk.members.len(), samples, seed, routings };
+        output.result(&json, || for_people(&json, output))?;
+        Ok(Exit::Done)
+    })
+}
+
+/// A row for every depth.
+pub(super) async fn measure(
+    client: &Client,
+    walk: &Walk,
+    samples: u64,
+    seed: u64,
+    progress: &Progress,
+) -> Result<Vec<HopRowJson>, Failure> {
+    let ids = walk.ids();
+    let mut rows = Vec::new();
+    for depth in DEPTHS {
+        let exact = ExactHops::of_ring(&ids, depth);
+        let mut measured = None;
+        if depth <= walk.depth() {
+            progress.message(&format!("depth {depth}"));
+            // Each row draws by itself: rows must not depend on which others are measured.
+            let seed = seed.wrapping_add(u64::from(depth));
+            let plan = SurveyPlan { samples, seed, routing: Routing::Successors, depth };
+            let told = |done| progress.count(done, samples);
+            measured = Some(survey(client, walk, plan, told).await?);
+        }
+        rows.push(row(ids.len(), depth, &exact, measured));
+    }
+    Ok(rows)
+}
+
+fn row(nodes: usize, depth: u16, exact: &ExactHops, measured: Option<SurveyRow>) -> HopRowJson {
+    let routing = Routing::Successors;
+    let available = measured.is_some();
+    let SurveyRow { hops, failed, timeouts } = measured.unwrap_or_default();
+    HopRowJson {
+        routing: routing_name(routing),
+        depth,
+        mean: hops.mean(),
+        stddev: hops.stddev(),
+        p50: hops.quantile(0.5),
+        p90: hops.quantile(0.9),
+        p99: hops.quantile(0.99),
+        max: hops.max(),
+        expected: theory::expected_mean(routing, nodes as u64, depth),
+        expected_here: Some(exact.mean),
+        growth: theory::growth(routing),
+        failed,
+        timeouts,
+        available,
+        chi_square_p: chi_square_p(hops.counts(), exact),
+        histogram: hops.counts().to_vec(),
+    }
+}
+
+fn for_people(json: &HopsJson, output: Output) -> String {
+    format!(
+        "{} nodes, {} lookups for each row, seed {}\n\n{}",
+        json.nodes,
+        json.samples,
+        json.seed,
+        rows_for_people(&json.routings, output),
+    )
+}
+
+/// The rows as a table.
+pub(super) fn rows_for_people(rows: &[HopRowJson], output: Output) -> String {
+    let mut table = output.table(&[
+        "routing",
+        ">depth",
+        ">mean",
+        ">expected",
+        ">here",
+        ">off",
+        ">stddev",
+        ">p50",
+        ">p99",
+        ">max",
+        ">failed",
+        ">chi2 p",
+        ">growth",
+    ]);
+    let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.3}"));
+    let whole = |value: Option<u32>| value.map_or("-".to_owned(), |value| value.to_string());
+    for row in rows {
+        let off = match (row.mean, row.expected_here) {
+            (Some(mean), Some(here)) if here > 0.0 => {
+                format!("{:+.2} %", 100.0 * (mean / here - 1.0))
+            }
+            _ => "-".to_owned(),
+        };
+        table.add_row([
+            row.routing.to_owned(),
+            row.depth.to_string(),
+            if row.available { number(row.mean) } else { "not kept".to_owned() },
+            number(row.expected),
+            number(row.expected_here),
+            off,
+            number(row.stddev),
+            whole(row.p50),
+            whole(row.p99),
+            whole(row.max),
+            row.failed.to_string(),
+            number(row.chi_square_p),
+            row.growth.to_owned(),
+        ]);
+    }
+    table_text(&table)
+}
+
+#[cfg(test)]
+mod tests {
+    use dht_core::Id;
+    use dht_core::stats::Histogram;
+
+    use super::*;
+
+    #[test]
+    fn a_row_lays_the_measured_beside_the_expected() {
+        let ids: Vec<Id> = (0..6u8).map(|n| Id::of_key(&[n])).collect();
+        let exact = ExactHops::of_ring(&ids, 2);
+        let hops = Histogram::from_counts(vec![1000, 2000, 2000, 1000]);
+        let made = row(6, 2, &exact, Some(SurveyRow { hops, failed: 2, timeouts: 3 }));
+        assert_eq!((made.mean, made.failed, made.timeouts), (Some(1.5), 2, 3));
+        assert_eq!(made.expected, Some(1.5), "formula (c): 6 = 2 * 2 + 1 others");
+        assert!((made.expected_here.expect("exact") - 1.5).abs() < 1e-9);
+        assert!(made.chi_square_p.expect("enough") > 0.99 && made.available);
+        let missing = row(6, 16, &exact, None);
+        assert!(!missing.available && missing.mean.is_none() && missing.expected.is_some());
+        assert_eq!(missing.chi_square_p, None);
+    }
+}

@@ -1,0 +1,131 @@
+//! `lookup`: who owns a key, and the way there.
+
+use dht_core::message::client::{DetourReason, LookupFailure, LookupReport};
+use dht_core::register::Key;
+
+use super::{builtin_routing, routing_name, with_client};
+use crate::cli::args::{Globals, LookupArgs};
+use crate::cli::exit::{Exit, Failure, Kind};
+use crate::cli::json::{DetourJson, LookupJson, PeerJson, StepJson};
+use crate::cli::keys::{KeyJson, parse_key, show_key};
+use crate::cli::output::{Output, table_text};
+use crate::cli::units::show_micros;
+use crate::client::LookupTarget;
+
+pub(super) fn run(globals: &Globals, args: &LookupArgs, output: Output) -> Result<Exit, Failure> {
+    if args.compare {
+        return Err(Failure::not_built("--compare", "only the routing `successors` is built"));
+    }
+    let routing = args.routing.as_deref().map(builtin_routing).transpose()?;
+    let key =
+        parse_key(&args.key, args.key_hex).map_err(|error| Failure::usage(error.to_string()))?;
+    let target = LookupTarget { id: key.id(), routing, depth: args.depth };
+    with_client(globals, async |client| {
+        let json = shape(&key, client.lookup(target).await?)?;
+        output.result(&json, || for_people(&json, &key, output))?;
+        Ok(Exit::Done)
+    })
+}
+
+fn shape(key: &Key, report: LookupReport) -> Result<LookupJson, Failure> {
+    let Some(owner) = &report.owner else { return Err(nobody(key, &report)) };
+    let path: Vec<StepJson> = report
+        .path
+        .iter()
+        .map(|step| StepJson {
+            peer: PeerJson::of(&step.contact),
+            connect_us: step.connect_us,
+            rtt_us: step.rtt_us,
+        })
+        .collect();
+    let detours: Vec<DetourJson> = report
+        .detours
+        .iter()
+        .map(|detour| DetourJson {
+            peer: PeerJson::of(&detour.contact),
+            reason: word(detour.reason),
+        })
+        .collect();
+    Ok(LookupJson {
+        key: KeyJson::of(key.as_bytes()),
+        id: report.id,
+        routing: routing_name(report.routing),
+        depth: report.depth,
+        hops: path.len(),
+        timeouts: detours.len(),
+        asker: PeerJson::of(&report.asker),
+        owner: PeerJson::of(owner),
+        path,
+        detours,
+        elapsed_us: report.elapsed_us,
+    })
+}
+
+fn nobody(key: &Key, report: &LookupReport) -> Failure {
+    let (kind, why) = match report.failure {
+        Some(LookupFailure::NotMember) => {
+            (Kind::NotMember, "the member asked has no place in its ring")
+        }
+        Some(LookupFailure::TooManyHops) => (Kind::Unreachable, "more steps than any ring needs"),
+        Some(LookupFailure::TimedOut) => (Kind::TimedOut, "it took too long"),
+        Some(LookupFailure::Exhausted) | None => {
+            (Kind::Unreachable, "everybody that could be asked failed")
+        }
+    };
+    let key = show_key(key.as_bytes());
+    let (steps, detours) = (report.path.len(), report.detours.len());
+    Failure::new(
+        kind,
+        format!(
+            "no owner found for {key}: {why}, after {steps} hops and {detours} failed contacts; try again, or ask another member with --node"
+        ),
+    )
+}
+
+fn word(reason: DetourReason) -> &'static str {
+    match reason {
+        DetourReason::TimedOut => "timed_out",
+        DetourReason::Unreachable => "unreachable",
+        DetourReason::NotMember => "not_member",
+        DetourReason::NoProgress => "no_progress",
+        DetourReason::Busy => "busy",
+    }
+}
+
+fn for_people(json: &LookupJson, key: &Key, output: Output) -> String {
+    let addr = |peer: &PeerJson| peer.addr.clone().unwrap_or_else(|| "unknown".to_owned());
+    let mut text = format!(
+        "{} lies at {}\nowned by {} at {}: {} hops along {} at depth {}, {}\n\n",
+        show_key(key.as_bytes()),
+        json.id,
+        json.owner.id,
+        addr(&json.owner),
+        json.hops,
+        json.routing,
+        json.depth,
+        show_micros(json.elapsed_us),
+    );
+    let mut table = output.table(&[">hop", "node", "address", ">connect", ">round trip"]);
+    let asker = &json.asker;
+    table.add_row(["asker", &asker.id.to_string(), &addr(asker), "", ""]);
+    for (at, step) in json.path.iter().enumerate() {
+        table.add_row([
+            (at + 1).to_string(),
+            step.peer.id.to_string(),
+            addr(&step.peer),
+            if step.connect_us == 0 { "-".to_owned() } else { show_micros(step.connect_us) },
+            show_micros(step.rtt_us),
+        ]);
+    }
+    text.push_str(&table_text(&table));
+    if json.detours.is_empty() {
+        return text;
+    }
+    let mut table = output.table(&["failed contact", "address", "reason"]);
+    for detour in &json.detours {
+        table.add_row([&detour.peer.id.to_string(), &addr(&detour.peer), detour.reason]);
+    }
+    text.push('\n');
+    text.push_str(&table_text(&table));
+    text
+}

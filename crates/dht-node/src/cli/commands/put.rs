@@ -1,0 +1,233 @@
+//! `put`: stores a file.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use dht_core::message::bulk::MAX_CHUNK_LEN;
+use dht_core::message::client::PutReport;
+use dht_core::register::Key;
+use tokio::fs::File;
+
+use super::{millis, with_client};
+use crate::cli::args::{Globals, PutArgs};
+use crate::cli::exit::{Exit, Failure, Kind};
+use crate::cli::json::{HexJson, PeerJson, PutJson};
+use crate::cli::keys::{KeyJson, parse_key, show_key};
+use crate::cli::output::Output;
+use crate::cli::progress::Progress;
+use crate::cli::units::show_bytes;
+use crate::client::{Client, PutOptions};
+
+/// Where the bytes come from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Input {
+    Stdin,
+    File(PathBuf),
+}
+
+pub(super) fn run(globals: &Globals, args: PutArgs, output: Output) -> Result<Exit, Failure> {
+    refuse_what_is_not_built(&args)?;
+    let (key, input) = key_and_input(&args.words, args.key_hex)?;
+    let options = options(args)?;
+    // A file that cannot be read is known before anybody is asked.
+    if let Input::File(path) = &input {
+        check_file(path)?;
+    }
+    with_client(globals, async |client| {
+        let began = Instant::now();
+        let report = store(client, &key, &options, &input, output).await?;
+        let json = shape(&key, &report, millis(began.elapsed()));
+        output.summary(&json, || for_people(&json, &key))?;
+        Ok(Exit::Done)
+    })
+}
+
+async fn store(
+    client: &Client,
+    key: &Key,
+    options: &PutOptions,
+    input: &Input,
+    output: Output,
+) -> Result<PutReport, Failure> {
+    let progress = output.progress();
+    progress.message("storing");
+    match input {
+        Input::Stdin => {
+            let mut stdin = tokio::io::stdin();
+            let told = |sent| progress.bytes(sent, None);
+            Ok(client.put(key, options, &mut stdin, told).await?)
+        }
+        Input::File(path) => store_file(client, key, options, path, &progress).await,
+    }
+}
+
+/// A file can be read again: should the member vanish half-way, one more attempt with the same
+/// operation id goes to whoever answers then.
+async fn store_file(
+    client: &Client,
+    key: &Key,
+    options: &PutOptions,
+    path: &Path,
+    progress: &Progress,
+) -> Result<PutReport, Failure> {
+    let mut retried = false;
+    loop {
+        let mut file = File::open(path).await.map_err(|error| unreadable(path, &error))?;
+        let size = file.metadata().await.ok().map(|metadata| metadata.len());
+        let told = |sent| progress.bytes(sent, size);
+        match client.put(key, options, &mut file, told).await {
+            Err(error) if !retried && client.move_on(&error).await => retried = true,
+            outcome => return Ok(outcome?),
+        }
+    }
+}
+
+fn key_and_input(words: &[OsString], hex: bool) -> Result<(Key, Input), Failure> {
+    let (key, file) = match words {
+        [key, file] => (Some(key), file),
+        [file] => (None, file),
+        _ => return Err(Failure::usage("put takes a key and a file, or a file alone")),
+    };
+    let input = if file == "-" { Input::Stdin } else { Input::File(PathBuf::from(file)) };
+    let text = match (key, &input) {
+        (Some(key), _) => key.to_str(),
+        (None, Input::Stdin) => {
+            return Err(Failure::usage("stdin has no name; give a key: dht-node put KEY -"));
+        }
+        (None, Input::File(_)) if hex => {
+            return Err(Failure::usage("--key-hex needs a key: dht-node put --key-hex KEY FILE"));
+        }
+        (None, Input::File(path)) => match path.file_name() {
+            Some(name) => name.to_str(),
+            None => {
+                let text = format!("{} ends in no name; give a key", path.display());
+                return Err(Failure::usage(text));
+            }
+        },
+    };
+    let text = text.ok_or_else(|| {
+        Failure::usage("the key is no UTF-8 text; give its bytes with --key-hex KEY FILE")
+    })?;
+    let key = parse_key(text, hex).map_err(|error| Failure::usage(error.to_string()))?;
+    Ok((key, input))
+}
+
+fn options(args: PutArgs) -> Result<PutOptions, Failure> {
+    let mut options = PutOptions::new();
+    options.content_type = args.content_type;
+    options.meta = args.meta.into_iter().collect();
+    options.chunk_size = match args.chunk_size {
+        None => None,
+        Some(size) => match u32::try_from(size) {
+            Ok(size) if (1..=MAX_CHUNK_LEN).contains(&size) => Some(size),
+            _ => {
+                let text =
+                    format!("--chunk-size is {size}, but must lie between 1 and {MAX_CHUNK_LEN}");
+                return Err(Failure::usage(text));
+            }
+        },
+    };
+    Ok(options)
+}
+
+fn refuse_what_is_not_built(args: &PutArgs) -> Result<(), Failure> {
+    let instead = "put replaces what is there, and keeps it";
+    if args.if_absent {
+        return Err(Failure::not_built("--if-absent", instead));
+    }
+    if args.if_match.is_some() {
+        return Err(Failure::not_built("--if-match", instead));
+    }
+    if args.ttl.is_some() {
+        return Err(Failure::not_built("--ttl", instead));
+    }
+    Ok(())
+}
+
+fn check_file(path: &Path) -> Result<(), Failure> {
+    let metadata = std::fs::metadata(path).map_err(|error| unreadable(path, &error))?;
+    if metadata.is_dir() {
+        let text = format!(
+            "{} is a directory; store it as one file: tar c DIR | dht-node put KEY -",
+            path.display()
+        );
+        return Err(Failure::new(Kind::Io, text));
+    }
+    std::fs::File::open(path).map(drop).map_err(|error| unreadable(path, &error))
+}
+
+fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
+    Failure::new(Kind::Io, format!("cannot read {}: {error}", path.display()))
+}
+
+fn shape(key: &Key, report: &PutReport, elapsed_ms: u64) -> PutJson {
+    PutJson {
+        key: KeyJson::of(key.as_bytes()),
+        id: key.id(),
+        size: report.size,
+        hash: HexJson(report.hash),
+        version: report.version.clone(),
+        chunks: report.chunks,
+        acks: report.acks,
+        wanted: report.wanted,
+        replicas: report.replicas.iter().map(PeerJson::of).collect(),
+        hops: report.hops,
+        elapsed_ms,
+    }
+}
+
+fn for_people(json: &PutJson, key: &Key) -> String {
+    format!(
+        "stored {} as {}: {} chunks, {} of {} possible copies, {} hops, {} ms\n",
+        show_bytes(json.size),
+        show_key(key.as_bytes()),
+        json.chunks,
+        json.acks,
+        json.wanted,
+        json.hops,
+        json.elapsed_ms,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(words: &[&str], hex: bool) -> Result<(String, Input), Failure> {
+        let words: Vec<OsString> = words.iter().map(OsString::from).collect();
+        let (key, input) = key_and_input(&words, hex)?;
+        Ok((String::from_utf8_lossy(key.as_bytes()).into_owned(), input))
+    }
+
+    #[test]
+    fn the_key_is_given_or_the_name_of_the_file() {
+        let file = |path: &str| Input::File(PathBuf::from(path));
+        let right = [
+            (vec!["a/b.jpg"], false, "b.jpg", file("a/b.jpg")),
+            (vec!["k", "a/b.jpg"], false, "k", file("a/b.jpg")),
+            (vec!["k", "-"], false, "k", Input::Stdin),
+            (vec!["6b", "-"], true, "k", Input::Stdin),
+            (vec!["-", "-"], false, "-", Input::Stdin),
+        ];
+        for (words, hex, key, input) in right {
+            assert_eq!(read(&words, hex).expect("right"), (key.to_owned(), input), "{words:?}");
+        }
+        for (words, hex) in
+            [(vec!["-"], false), (vec!["/"], false), (vec!["", "-"], false), (vec!["f"], true)]
+        {
+            let failed = read(&words, hex).expect_err("wrong");
+            assert!(matches!(failed, Failure::Told { kind: Kind::Usage, .. }), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn a_directory_or_a_missing_file_is_named() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        for path in [folder.path(), &folder.path().join("missing")] {
+            let Err(Failure::Told { kind, message }) = check_file(path) else { panic!("wrong") };
+            assert_eq!(kind.exit(), Exit::Failed);
+            assert!(message.contains(&path.display().to_string()), "{message}");
+        }
+    }
+}

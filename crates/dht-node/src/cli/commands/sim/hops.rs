@@ -1,0 +1,78 @@
+//! `sim hops`: hops on rings of any size.
+
+use dht_sim::hops::{DEFAULT_DEPTHS, HopsConfig, HopsReport, Row};
+
+use crate::cli::args::SimHopsArgs;
+use crate::cli::commands::builtin_routing;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::output::{Output, table_text};
+
+pub(super) fn run(args: SimHopsArgs, output: Output) -> Result<Exit, Failure> {
+    for (flag, given) in [("--plot", &args.plot), ("--csv", &args.csv)] {
+        if given.is_some() {
+            return Err(Failure::not_built(flag, "--json gives every number"));
+        }
+    }
+    for routing in &args.routing {
+        builtin_routing(routing)?;
+    }
+    let depths = if args.depth.is_empty() { DEFAULT_DEPTHS.to_vec() } else { args.depth };
+    let SimHopsArgs { nodes, lookups, rings, seed, .. } = args;
+    let config = HopsConfig { sizes: nodes, depths, lookups, rings, seed };
+    let progress = output.progress();
+    let told = |step: dht_sim::hops::HopsProgress| {
+        progress.message(&format!("{} nodes", step.nodes));
+        progress.count(step.done, step.lookups);
+    };
+    let report =
+        dht_sim::hops::run(&config, told).map_err(|error| Failure::usage(format!("--{error}")))?;
+    drop(progress);
+    output.result(&report, || for_people(&report, output))?;
+    Ok(Exit::Done)
+}
+
+fn for_people(report: &HopsReport, output: Output) -> String {
+    let mut table = output.table(&[
+        ">nodes",
+        "routing",
+        ">depth",
+        ">mean",
+        ">expected",
+        ">off",
+        ">stddev",
+        ">p50",
+        ">p99",
+        ">max",
+        "growth",
+    ]);
+    for size in &report.sizes {
+        for row in &size.routings {
+            table.add_row(cells(size.nodes, row));
+        }
+    }
+    format!("seed {}\n\n{}", report.seed, table_text(&table))
+}
+
+fn cells(nodes: usize, row: &Row) -> [String; 11] {
+    let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.3}"));
+    let whole = |value: Option<u32>| value.map_or("-".to_owned(), |value| value.to_string());
+    let off = match (row.mean, row.expected) {
+        (Some(mean), Some(expected)) if expected > 0.0 => {
+            format!("{:+.2} %", 100.0 * (mean / expected - 1.0))
+        }
+        _ => "-".to_owned(),
+    };
+    [
+        nodes.to_string(),
+        row.routing.to_owned(),
+        row.depth.map_or("-".to_owned(), |depth| depth.to_string()),
+        number(row.mean),
+        number(row.expected),
+        off,
+        number(row.stddev),
+        whole(row.p50),
+        whole(row.p99),
+        whole(row.max),
+        row.growth.to_owned(),
+    ]
+}

@@ -1,0 +1,91 @@
+//! `status`: one line and an exit code.
+
+use dht_core::message::client::NodeState;
+use dht_core::stats::StatsReport;
+
+use super::with_client;
+use crate::cli::args::Globals;
+use crate::cli::exit::{Exit, Failure};
+use crate::cli::json::{PeerJson, StatusJson};
+use crate::cli::output::Output;
+
+pub(super) fn run(globals: &Globals, output: Output) -> Result<Exit, Failure> {
+    with_client(globals, async |client| {
+        let json = shape(&client.stats().await?);
+        output.summary(&json, || for_people(&json))?;
+        Ok(if json.healthy { Exit::Done } else { Exit::Failed })
+    })
+}
+
+fn shape(stats: &StatsReport) -> StatusJson {
+    let reasons = reasons(stats);
+    StatusJson {
+        peer: PeerJson::of(&stats.contact),
+        ring: stats.ring_name.clone(),
+        state: stats.state.as_str(),
+        healthy: reasons.is_empty(),
+        reasons,
+        estimated_nodes: stats.estimated_nodes,
+        missing: stats.counters.repair.missing,
+    }
+}
+
+/// Why the node is not healthy. A node without neighbours keeps one copy of everything, and nobody
+/// could keep another: that alone is no fault.
+fn reasons(stats: &StatsReport) -> Vec<String> {
+    let mut reasons = Vec::new();
+    match stats.state {
+        NodeState::Member => {}
+        NodeState::Joining => reasons.push("it has no place in a ring yet".to_owned()),
+        NodeState::Isolated => reasons.push("all its neighbours fell silent".to_owned()),
+        NodeState::Leaving => reasons.push("it is leaving its ring".to_owned()),
+    }
+    let missing = stats.counters.repair.missing;
+    if missing > 0 {
+        reasons.push(format!("{missing} copies are missing here and being fetched"));
+    }
+    if stats.at_risk_chunks > 0 && !stats.successors.is_empty() {
+        reasons.push(format!("{} chunks have one copy only", stats.at_risk_chunks));
+    }
+    reasons
+}
+
+fn for_people(json: &StatusJson) -> String {
+    let health = if json.healthy { "healthy" } else { "NOT healthy" };
+    let mut line = format!(
+        "{health}: {} {}, ring {}, about {:.0} nodes",
+        json.state, json.peer.id, json.ring, json.estimated_nodes
+    );
+    for reason in &json.reasons {
+        line.push_str("; ");
+        line.push_str(reason);
+    }
+    line.push('\n');
+    line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::stats::tests::report;
+    use super::*;
+
+    #[test]
+    fn health_has_its_reasons() {
+        let mut stats = report();
+        stats.counters.repair.missing = 0;
+        stats.at_risk_chunks = 0;
+        assert!(shape(&stats).healthy);
+        for state in [NodeState::Joining, NodeState::Isolated, NodeState::Leaving] {
+            stats.state = state;
+            assert!(!shape(&stats).healthy, "{state:?}");
+        }
+        stats.state = NodeState::Member;
+        stats.counters.repair.missing = 1;
+        assert_eq!(shape(&stats).reasons.len(), 1);
+        stats.counters.repair.missing = 0;
+        stats.at_risk_chunks = 4;
+        assert!(!shape(&stats).healthy);
+        stats.successors.clear();
+        assert!(shape(&stats).healthy, "one of one possible copy");
+    }
+}

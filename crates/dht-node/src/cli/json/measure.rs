@@ -1,0 +1,156 @@
+//! Shapes of the commands that look at a ring.
+
+use dht_core::Id;
+use serde::Serialize;
+
+use super::PeerJson;
+use crate::cli::keys::KeyJson;
+
+/// `lookup`.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct LookupJson {
+    /// The key.
+    #[serde(flatten)]
+    pub(crate) key: KeyJson,
+    /// The key's point.
+    pub(crate) id: Id,
+    /// How it was routed.
+    pub(crate) routing: &'static str,
+    /// With how many entries.
+    pub(crate) depth: u16,
+    /// Steps from node to node until the owner; the length of `path`.
+    pub(crate) hops: usize,
+    /// Contacts that failed; the length of `detours`.
+    pub(crate) timeouts: usize,
+    /// Who asked: hops count from here.
+    pub(crate) asker: PeerJson,
+    /// Who owns the point.
+    pub(crate) owner: PeerJson,
+    /// The nodes contacted in order, without the asker.
+    pub(crate) path: Vec<StepJson>,
+    /// Failed contacts.
+    pub(crate) detours: Vec<DetourJson>,
+    /// From start to end, in microseconds.
+    pub(crate) elapsed_us: u64,
+}
+
+/// One node on the path of a lookup.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct StepJson {
+    /// Who.
+    #[serde(flatten)]
+    pub(crate) peer: PeerJson,
+    /// Time to open a connection; 0 if there was one.
+    pub(crate) connect_us: u64,
+    /// Time from question to answer.
+    pub(crate) rtt_us: u64,
+}
+
+/// A contact that failed.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct DetourJson {
+    /// Who.
+    #[serde(flatten)]
+    pub(crate) peer: PeerJson,
+    /// `timed_out`, `unreachable`, `not_member`, `no_progress` or `busy`.
+    pub(crate) reason: &'static str,
+}
+
+/// `hops`.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct HopsJson {
+    /// Members of the ring.
+    pub(crate) nodes: usize,
+    /// Lookups of every row.
+    pub(crate) samples: u64,
+    /// Drew askers and keys.
+    pub(crate) seed: u64,
+    /// One for each routing and depth.
+    pub(crate) routings: Vec<HopRowJson>,
+}
+
+/// One routing at one depth.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct HopRowJson {
+    /// Its name.
+    pub(crate) routing: &'static str,
+    /// Entries used at each step.
+    pub(crate) depth: u16,
+    /// Measured mean.
+    pub(crate) mean: Option<f64>,
+    /// Measured standard deviation.
+    pub(crate) stddev: Option<f64>,
+    /// Median.
+    pub(crate) p50: Option<u32>,
+    /// 90th percentile.
+    pub(crate) p90: Option<u32>,
+    /// 99th percentile.
+    pub(crate) p99: Option<u32>,
+    /// Greatest.
+    pub(crate) max: Option<u32>,
+    /// The formula: a mean over random rings.
+    pub(crate) expected: Option<f64>,
+    /// The exact mean of this ring, from its member list.
+    pub(crate) expected_here: Option<f64>,
+    /// `O(N)`, `O(log N)` or `O(1)`.
+    pub(crate) growth: &'static str,
+    /// Lookups that found nobody.
+    pub(crate) failed: u64,
+    /// Contacts that failed on the way.
+    pub(crate) timeouts: u64,
+    /// False if some member keeps no state for it.
+    pub(crate) available: bool,
+    /// How likely a histogram so far from the exact one is by chance; null if there is nothing to
+    /// compare.
+    pub(crate) chi_square_p: Option<f64>,
+    /// How many lookups took 0, 1, 2, ... hops.
+    pub(crate) histogram: Vec<u64>,
+}
+
+/// `ring`.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct RingJson {
+    /// Name of the ring.
+    pub(crate) ring: String,
+    /// Its id, if the first member has one.
+    pub(crate) ring_id: Option<String>,
+    /// Live peers.
+    pub(crate) nodes: usize,
+    /// Whether the walk came back to its start.
+    pub(crate) complete: bool,
+    /// In the order of the walk.
+    pub(crate) members: Vec<MemberJson>,
+    /// What is wrong with the links.
+    pub(crate) problems: Vec<ProblemJson>,
+}
+
+/// One member of a ring.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct MemberJson {
+    /// Who.
+    #[serde(flatten)]
+    pub(crate) peer: PeerJson,
+    /// What it is doing.
+    pub(crate) state: &'static str,
+    /// Its share of the circle.
+    pub(crate) arc: f64,
+    /// Keys on its own arc.
+    pub(crate) keys: u64,
+    /// Bytes of the chunks it stores.
+    pub(crate) bytes: u64,
+    /// The node before it, as it says.
+    pub(crate) predecessor: Option<Id>,
+    /// The nodes after it, as it says.
+    pub(crate) successors: Vec<Id>,
+}
+
+/// Something that is wrong with a ring.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ProblemJson {
+    /// What kind.
+    pub(crate) kind: &'static str,
+    /// Whose links are concerned.
+    pub(crate) id: Id,
+    /// The same for a person.
+    pub(crate) message: String,
+}

@@ -1,0 +1,315 @@
+//! Reading the texts of the settings: beyond this point they are right.
+
+use std::error::Error;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::path::PathBuf;
+
+use dht_core::config::ConfigError;
+use dht_core::message::ring::Routing;
+use dht_core::{Config, PeerKey};
+use etcetera::BaseStrategy;
+use tracing_subscriber::EnvFilter;
+
+use super::{Setting, Settings, SettingsError};
+use crate::cli::address::{escape, parse_places};
+use crate::cli::units::parse_duration;
+use crate::cli::version::VERSION;
+use crate::node::{DEFAULT_RING_NAME, DataPlace, NodeConfig};
+
+/// What a run is made of.
+#[derive(Debug)]
+pub(crate) struct RunPlan {
+    /// For the node.
+    pub(crate) node: NodeConfig,
+    /// For the log.
+    pub(crate) log: LogPlan,
+}
+
+/// How a run logs.
+#[derive(Debug)]
+pub(crate) struct LogPlan {
+    /// What.
+    pub(crate) filter: EnvFilter,
+    /// In which form.
+    pub(crate) form: LogForm,
+    /// Where; stderr if none.
+    pub(crate) file: Option<PathBuf>,
+}
+
+/// Forms of a log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum LogForm {
+    /// For people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
+
+impl Settings {
+    /// Reads and checks all of them. Nothing is opened or made.
+    pub(crate) fn plan(&self) -> Result<RunPlan, SettingsError> {
+        self.refuse_what_is_not_built()?;
+        let join = self.named("join");
+        let named_ring = self.named("ring");
+        // A ticket may name the ring, unless somebody named it outright.
+        let said = (named_ring.whence != super::Whence::Default)
+            .then(|| named_ring.value().map(str::to_owned))
+            .flatten();
+        let (ring, join) = parse_places(&join.values, said).map_err(|error| bad(join, error))?;
+        let ring_name = ring.unwrap_or_else(|| DEFAULT_RING_NAME.to_owned());
+        let node = NodeConfig {
+            listen: self.read("listen", socket_addr)?,
+            advertise: self.read("advertise", socket_addr)?,
+            join,
+            data: self.data_place(&ring_name)?,
+            ring_name,
+            core: self.core()?,
+            replicas: self.read("replicas", |text| text.parse::<u8>())?,
+            admins: self.admins()?,
+            version: VERSION.to_owned(),
+        };
+        Ok(RunPlan { node, log: self.log()? })
+    }
+
+    fn core(&self) -> Result<Config, SettingsError> {
+        let mut core = Config::default();
+        if let Some(depth) = self.read("depth", |text| text.parse::<u16>())? {
+            core.depth = depth;
+        }
+        if let Some(period) = self.read("stabilize-every", parse_duration)? {
+            core.stabilize_every = period;
+        }
+        core.validate().map_err(|error| {
+            let ConfigError::OutOfRange { field, .. } = error;
+            let name = if field.starts_with("stabilize") { "stabilize-every" } else { "depth" };
+            bad(self.named(name), error)
+        })?;
+        Ok(core)
+    }
+
+    fn data_place(&self, ring_name: &str) -> Result<DataPlace, SettingsError> {
+        let ephemeral = self.read("ephemeral", |text| text.parse::<bool>())?;
+        if ephemeral == Some(true) {
+            return Ok(DataPlace::Ephemeral);
+        }
+        if let Some(dir) = self.named("data-dir").value() {
+            return Ok(DataPlace::Dir(PathBuf::from(dir)));
+        }
+        let base = etcetera::base_strategy::choose_native_strategy()
+            .map_err(SettingsError::NoDataDir)?
+            .data_dir();
+        // One directory for each ring: a node keeps the data of one ring only.
+        Ok(DataPlace::Dir(base.join("dht-node").join(format!("ring-{}", escape(ring_name)))))
+    }
+
+    fn admins(&self) -> Result<Vec<PeerKey>, SettingsError> {
+        let setting = self.named("admins");
+        let keys = setting.values.iter().map(|text| peer_key(text));
+        keys.collect::<Result<_, _>>().map_err(|error| bad(setting, error))
+    }
+
+    fn log(&self) -> Result<LogPlan, SettingsError> {
+        let filter = self.read("log", |text| EnvFilter::builder().parse(text))?;
+        let form = self.read("log-format", |text| match text {
+            "text" => Ok(LogForm::Text),
+            "json" => Ok(LogForm::Json),
+            _ => Err(NeedsOneOf { words: "text, json" }),
+        })?;
+        Ok(LogPlan {
+            filter: filter.unwrap_or_default(),
+            form: form.unwrap_or(LogForm::Text),
+            file: self.named("log-file").value().map(PathBuf::from),
+        })
+    }
+
+    fn refuse_what_is_not_built(&self) -> Result<(), SettingsError> {
+        let only = |name, accepted: &'static str, fine: &[&str]| {
+            let setting = self.named(name);
+            match setting.values.iter().all(|value| fine.contains(&value.as_str())) {
+                true => Ok(()),
+                false => Err(SettingsError::NotBuilt { written: setting.written(), accepted }),
+            }
+        };
+        let routing = self.named("routing");
+        if let Some(word) = routing.value() {
+            parse_routing(word).map_err(|error| bad(routing, error))?;
+        }
+        only("routing", "successors", &["successors"])?;
+        only("keep", "all", &["all", "successors"])?;
+        only("virtual-nodes", "1", &["1"])?;
+        only("http", "off", &["off"])?;
+        only("ring-secret-file", "an open ring, without this setting", &[])
+    }
+
+    fn read<T, E>(
+        &self,
+        name: &str,
+        parse: impl FnOnce(&str) -> Result<T, E>,
+    ) -> Result<Option<T>, SettingsError>
+    where
+        E: Into<Box<dyn Error + Send + Sync>>,
+    {
+        let setting = self.named(name);
+        setting.value().map(parse).transpose().map_err(|error| bad(setting, error))
+    }
+}
+
+/// A word that is none of those that are known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("one of {words} is needed")]
+pub(crate) struct NeedsOneOf {
+    words: &'static str,
+}
+
+/// Reads the name of a routing, built or not.
+pub(crate) fn parse_routing(word: &str) -> Result<Routing, NeedsOneOf> {
+    match word {
+        "successors" => Ok(Routing::Successors),
+        "both-ways" => Ok(Routing::BothWays),
+        "fingers" => Ok(Routing::Fingers),
+        "full" => Ok(Routing::Full),
+        _ => Err(NeedsOneOf { words: "successors, both-ways, fingers, full" }),
+    }
+}
+
+/// A text that is no address to listen at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("an address of this machine with a port is needed, such as 0.0.0.0:4433 or [::]:4433")]
+struct NoSocketAddr;
+
+fn socket_addr(text: &str) -> Result<SocketAddr, NoSocketAddr> {
+    if let Ok(addr) = text.parse() {
+        return Ok(addr);
+    }
+    // `localhost:4433`; numbers never reach the resolver.
+    let found = text.to_socket_addrs().ok().and_then(|mut all| all.next());
+    found.ok_or(NoSocketAddr)
+}
+
+/// A text that is no public key.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("64 hexadecimal digits are needed, as `dht-node id` shows them")]
+struct NoPeerKey;
+
+fn peer_key(text: &str) -> Result<PeerKey, NoPeerKey> {
+    let mut bytes = [0; 32];
+    if text.len() != 64 {
+        return Err(NoPeerKey);
+    }
+    for (byte, pair) in bytes.iter_mut().zip(text.as_bytes().chunks(2)) {
+        let digit = |digit: u8| char::from(digit).to_digit(16).ok_or(NoPeerKey);
+        *byte = (digit(pair[0])? * 16 + digit(pair[1])?) as u8;
+    }
+    Ok(PeerKey(bytes))
+}
+
+fn bad(setting: &Setting, error: impl Into<Box<dyn Error + Send + Sync>>) -> SettingsError {
+    SettingsError::Bad { written: setting.written(), source: error.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::{Sources, gather};
+    use super::*;
+
+    fn plan(flags: &[(&'static str, &str)]) -> Result<RunPlan, SettingsError> {
+        let flags = flags
+            .iter()
+            .map(|(name, value)| (*name, value.split(',').map(str::to_owned).collect()))
+            .collect();
+        gather(Sources { flags, ..Sources::default() }).expect("known names").plan()
+    }
+
+    #[test]
+    fn without_a_word_the_defaults_are_those_of_the_library() {
+        let made = plan(&[("ephemeral", "true")]).expect("the defaults are right").node;
+        let default = NodeConfig::new(DataPlace::Ephemeral);
+        assert_eq!(made.core, default.core);
+        assert_eq!(
+            (made.listen, made.ring_name, made.replicas),
+            (default.listen, default.ring_name, default.replicas)
+        );
+    }
+
+    #[test]
+    fn values_are_read() {
+        let key = "0a".repeat(32);
+        let node = plan(&[
+            ("data-dir", "d"),
+            ("listen", "[::1]:0"),
+            ("join", "dht:home/h:1,h:2"),
+            ("depth", "4"),
+            ("stabilize-every", "250ms"),
+            ("replicas", "2"),
+            ("admins", &key),
+        ])
+        .expect("all of them are right")
+        .node;
+        assert_eq!(node.data, DataPlace::Dir("d".into()));
+        assert_eq!(node.listen, Some("[::1]:0".parse().expect("an address")));
+        assert_eq!((node.ring_name.as_str(), node.join.len()), ("home", 2));
+        assert_eq!((node.core.depth, node.replicas), (4, Some(2)));
+        assert_eq!(node.core.stabilize_every, Duration::from_millis(250));
+        assert_eq!(node.admins, [PeerKey([10; 32])]);
+    }
+
+    #[test]
+    fn every_ring_has_its_own_directory() {
+        let place = |ring| plan(&[("ring", ring)]).expect("right").node.data;
+        assert_ne!(place("a"), place("b"));
+        let DataPlace::Dir(dir) = place("../../x") else { panic!("a directory") };
+        assert!(dir.ends_with("dht-node/ring-..%2f..%2fx"), "{}", dir.display());
+    }
+
+    #[test]
+    fn wrong_values_are_named_with_their_flag() {
+        for (name, value) in [
+            ("listen", "nowhere"),
+            ("depth", "0"),
+            ("depth", "many"),
+            ("depth", "999"),
+            ("stabilize-every", "1"),
+            ("stabilize-every", "1ms"),
+            ("replicas", "300"),
+            ("ephemeral", "perhaps"),
+            ("ring", "two words"),
+            ("admins", "abc"),
+            ("log", "a=b=c"),
+            ("log-format", "xml"),
+            ("routing", "teleport"),
+        ] {
+            let error = plan(&[(name, value)]).expect_err(value);
+            assert!(matches!(error, SettingsError::Bad { .. }), "{error}");
+            let named = error.to_string().contains(&format!("--{name}"));
+            // The name of the ring is read together with the members to join.
+            assert!(named || name == "ring", "{error}");
+        }
+    }
+
+    #[test]
+    fn what_is_not_built_is_named_with_its_flag() {
+        for (name, value) in [
+            ("routing", "fingers"),
+            ("routing", "both-ways"),
+            ("routing", "full"),
+            ("keep", "fingers"),
+            ("virtual-nodes", "4"),
+            ("http", "127.0.0.1:8080"),
+            ("ring-secret-file", "f"),
+        ] {
+            let error = plan(&[(name, value)]).expect_err(value);
+            assert!(matches!(error, SettingsError::NotBuilt { .. }), "{error}");
+            assert!(error.to_string().starts_with(&format!("--{name} {value}")), "{error}");
+        }
+        let off = [
+            ("routing", "successors"),
+            ("keep", "successors"),
+            ("virtual-nodes", "1"),
+            ("http", "off"),
+            ("ephemeral", "true"),
+        ];
+        assert!(plan(&off).is_ok());
+    }
+}
