@@ -15,7 +15,8 @@ use super::version::LONG_VERSION;
 
 pub(crate) use files::{GetArgs, InfoArgs, LsArgs, PutArgs, RmArgs};
 pub(crate) use measure::{
-    DemoArgs, HopsArgs, LookupArgs, RingArgs, SimArgs, SimCommand, SimHopsArgs, StatsArgs,
+    DemoArgs, HopsArgs, LookupArgs, RingArgs, SimArgs, SimCommand, SimHopsArgs, SimScriptArgs,
+    StatsArgs,
 };
 pub(crate) use run::RunArgs;
 

@@ -107,6 +107,9 @@ pub(crate) enum SimCommand {
 pub(crate) struct SimScriptArgs {
     /// The scenario, one step per line; `-` is stdin
     pub(crate) file: PathBuf,
+    /// All chance
+    #[arg(long, value_name = "S", default_value_t = 1)]
+    pub(crate) seed: u64,
 }
 
 /// Arguments of `sim hops`.

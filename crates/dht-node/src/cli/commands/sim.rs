@@ -1,6 +1,7 @@
 //! `sim`: rings under a virtual clock.
 
 mod hops;
+mod script;
 
 use crate::cli::args::{SimArgs, SimCommand};
 use crate::cli::exit::{Exit, Failure};
@@ -9,7 +10,7 @@ use crate::cli::output::Output;
 pub(super) fn run(args: SimArgs, output: Output) -> Result<Exit, Failure> {
     match args.command {
         SimCommand::Hops(args) => hops::run(args, output),
-        SimCommand::Script(_) => Err(Failure::not_built("`sim script`", "it comes soon")),
+        SimCommand::Script(args) => script::run(&args, output),
         SimCommand::Churn(_) => {
             Err(Failure::not_built("`sim churn`", "`dht-node sim script` plays single scenarios"))
         }

@@ -286,6 +286,12 @@ fn sim_hops() -> Value {
     value(dht_sim::hops::run(&config, |_| {}).expect("a ring of two"))
 }
 
+fn sim_script() -> Value {
+    // One that fails, so that there is a problem to tell of; its fields do not depend on the kind.
+    let script = dht_sim::script::parse("ring 0 2\nexpect ring 0\n").expect("two steps");
+    value(dht_sim::script::run(&script, 1))
+}
+
 fn value(shape: impl Serialize) -> Value {
     serde_json::to_value(shape).expect("every shape is JSON")
 }
@@ -316,6 +322,7 @@ fn all() -> Vec<(&'static str, Value)> {
         ("leave", value(LeaveJson { id: id(), left: true, elapsed_ms: 1 })),
         ("demo", value(demo())),
         ("sim hops", sim_hops()),
+        ("sim script", sim_script()),
     ]
 }
 
@@ -384,6 +391,7 @@ fn shapes_have_the_fields_of_the_contract() {
              depth lookups latency_us upkeep store repair traffic at_risk",
         ),
         ("sim hops", "seed sizes"),
+        ("sim script", "ok step problems rings members"),
     ];
     let samples: BTreeMap<&str, Value> = all().into_iter().collect();
     for (name, fields) in contract {
