@@ -82,6 +82,8 @@ pub(crate) struct Replication {
     handed: VecDeque<Plan>,
     /// The neighbours that matter here, before and after, as seen last.
     near: (Vec<Id>, Vec<Id>),
+    /// Comparisons that found no difference since the last periodic round: quick rounds spare them.
+    equal: Vec<Plan>,
     /// Quick rounds done since the last change; each waits twice as long as the one before.
     rounds: u32,
     counts: RepairCounts,
@@ -139,12 +141,12 @@ impl Replication {
         }
         self.plan_openings(view);
         self.note_surplus(view);
-        self.push_surplus(view);
+        self.push_surplus(out.now, view);
         let ids = |list: Vec<Contact>, most| -> Vec<Id> {
             list.iter().take(most).map(|held| held.id).collect()
         };
         let copies = view.params.register_copies();
-        let near = (ids(view.peers_before(), copies), ids(view.peers_after(), 2 * copies));
+        let near = (ids(view.peers_before(), copies), ids(view.peers_after(), copies));
         if near == self.near && out.timers.is_set(Timer::Repair) {
             return;
         }
@@ -163,6 +165,7 @@ impl Replication {
         if timer == Timer::Repair {
             let pause = out.jittered(out.config.repair_every);
             out.set_timer(Timer::Repair, pause);
+            self.equal.clear();
         }
         if view.alone {
             self.found(view.me.id);
@@ -185,7 +188,7 @@ impl Replication {
             self.rounds = self.rounds.saturating_add(1);
             out.set_timer(Timer::RepairSoon, pause);
         }
-        self.push_surplus(view);
+        self.push_surplus(out.now, view);
         self.start_sessions(out);
     }
 
@@ -278,10 +281,13 @@ impl Replication {
         self.counts.copied = self.counts.copied.saturating_add(session.registers_copied());
         if session.found_equal() {
             self.counts.equal = self.counts.equal.saturating_add(1);
+            if self.equal.len() < MAX_QUEUED {
+                self.equal.push(session.plan.clone());
+            }
         }
         self.note_handed(&session, ended);
         self.note_opening(&session.plan, ended);
-        self.push_surplus(view);
+        self.push_surplus(out.now, view);
         self.start_sessions(out);
     }
 
@@ -304,7 +310,10 @@ impl Replication {
             let arcs = sure_arcs(view, copies);
             for (from, shared) in sources(&before, &after, copies, arcs.len()) {
                 for arc in &arcs[shared] {
-                    self.plan(Plan { kind, arc: *arc, from: from.clone() });
+                    let plan = Plan { kind, arc: *arc, from: from.clone() };
+                    if !self.equal.contains(&plan) {
+                        self.plan(plan);
+                    }
                 }
             }
         }

@@ -81,7 +81,7 @@ impl Replication {
 
     /// Asks every new keeper how much it lacks. `None`: we are not leaving.
     pub(crate) fn poll_handoff(&mut self, out: &mut Outbox, view: &View<'_>) -> Option<Progress> {
-        self.push_surplus(view);
+        self.push_surplus(out.now, view);
         self.poll_pushes(out);
         if let Some(departure) = &mut self.departure {
             departure.tasks.iter_mut().for_each(|task| task.ask(out));
@@ -97,7 +97,7 @@ impl Replication {
         number: u64,
         response: Option<Response>,
     ) -> Option<Progress> {
-        self.on_push_answer(view, number, response.as_ref());
+        self.on_push_answer(out.now, view, number, response.as_ref());
         if let Some(departure) = &mut self.departure {
             departure.on_answer(number, response.as_ref());
         }
@@ -165,13 +165,10 @@ impl Replication {
     }
 
     fn after_handoff_step(&mut self, out: &mut Outbox) -> Option<Progress> {
-        let is_pushing = self.is_pushing();
-        let Some(departure) = &self.departure else {
-            if is_pushing {
-                out.timers.set_by(Timer::HandoffPoll, out.now.after(POLL));
-            }
-            return None;
-        };
+        if let Some(due) = self.next_push(out.now.after(POLL)) {
+            out.timers.set_by(Timer::HandoffPoll, due);
+        }
+        let departure = self.departure.as_ref()?;
         if departure.tasks.is_empty() && self.is_surplus_done() {
             return Some(Progress::HandedOff);
         }

@@ -15,6 +15,7 @@ use crate::interval::{Interval, IntervalSet};
 use crate::message::ring::{Kind, Request, Response};
 use crate::outbox::{CallOwner, Outbox};
 use crate::peer::Contact;
+use crate::time::Instant;
 use crate::timer::Timer;
 use crate::view::{View, distinct};
 
@@ -45,8 +46,8 @@ enum Stage {
     LookingUp,
     /// These keepers do not have the piece yet.
     Handing { piece: Interval, left: Vec<Keeper>, failures: u32 },
-    /// The keepers cannot be found or reached; later.
-    Resting,
+    /// The keepers cannot be found or reached; again then.
+    Resting { until: Instant },
 }
 
 #[derive(Clone, Debug)]
@@ -133,11 +134,11 @@ impl Replication {
                 });
                 Stage::Handing { piece, left: left.collect(), failures: 0 }
             }
-            _ => Stage::Resting,
+            _ => Stage::Resting { until: out.now.after(REST) },
         };
-        if matches!(push.stage, Stage::Resting) {
+        if let Stage::Resting { until } = push.stage {
             self.surplus.failures = self.surplus.failures.saturating_add(1);
-            out.timers.set_by(Timer::HandoffPoll, out.now.after(REST));
+            out.timers.set_by(Timer::HandoffPoll, until);
         }
         self.poll_pushes(out);
     }
@@ -169,13 +170,13 @@ impl Replication {
     }
 
     /// Begins to hand on the next pieces, if there are any.
-    pub(super) fn push_surplus(&mut self, view: &View<'_>) {
+    pub(super) fn push_surplus(&mut self, now: Instant, view: &View<'_>) {
         for kind in [Kind::Registers, Kind::Chunks] {
             let arcs = self.surplus_arcs(view, kind);
             if let Some(push) = self.surplus.pushes.get(&kind) {
                 let is_over = match &push.stage {
                     Stage::Wanted | Stage::LookingUp => false,
-                    Stage::Resting => true,
+                    Stage::Resting { until } => *until <= now,
                     Stage::Handing { piece, .. } => {
                         !arcs.iter().any(|arc| piece.difference(arc).is_empty())
                     }
@@ -214,6 +215,7 @@ impl Replication {
     /// A keeper's answer to a push, or its failure (`None`).
     pub(super) fn on_push_answer(
         &mut self,
+        now: Instant,
         view: &View<'_>,
         number: u64,
         response: Option<&Response>,
@@ -231,17 +233,17 @@ impl Replication {
             }
             if left.is_empty() {
                 let (kind, piece) = (*kind, *piece);
-                return self.handed_on(view, kind, &piece);
+                return self.handed_on(now, view, kind, &piece);
             }
             if *failures > MAX_FAILURES {
-                push.stage = Stage::Resting;
+                push.stage = Stage::Resting { until: now.after(REST) };
                 self.surplus.failures = self.surplus.failures.saturating_add(1);
             }
         }
     }
 
     /// Its keepers have a piece: this node need not hold it any more.
-    fn handed_on(&mut self, view: &View<'_>, kind: Kind, piece: &Interval) {
+    fn handed_on(&mut self, now: Instant, view: &View<'_>, kind: Kind, piece: &Interval) {
         self.surplus.failures = 0;
         self.surplus.pushes.remove(&kind);
         match kind {
@@ -249,12 +251,17 @@ impl Replication {
             Kind::Chunks => self.surplus.chunks.remove(piece),
         }
         self.changed |= kind == Kind::Registers;
-        self.push_surplus(view);
+        self.push_surplus(now, view);
     }
 
-    /// Whether something is on its way to those who keep it.
-    pub(super) fn is_pushing(&self) -> bool {
-        !self.surplus.pushes.is_empty()
+    /// When keepers are to be asked again, if at all: at `soon`, or after a rest.
+    pub(super) fn next_push(&self, soon: Instant) -> Option<Instant> {
+        let due = |push: &Push| match push.stage {
+            Stage::Wanted | Stage::LookingUp => None,
+            Stage::Handing { .. } => Some(soon),
+            Stage::Resting { until } => Some(until),
+        };
+        self.surplus.pushes.values().filter_map(due).min()
     }
 
     fn surplus_arcs(&self, view: &View<'_>, kind: Kind) -> Vec<Interval> {

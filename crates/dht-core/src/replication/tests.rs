@@ -1,5 +1,6 @@
 //! Who copies what when the circle changes.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use super::Progress;
@@ -96,7 +97,7 @@ fn a_joiner_copies_what_it_keeps_and_nothing_else() {
     // It has heard of one predecessor only; the others come later.
     let (after, behind) = (world.after(joiner), world.before(joiner));
     world.link(joiner, &after, &behind[..1]);
-    world.run(Duration::from_millis(150));
+    world.run(Duration::from_secs(1));
     world.settle();
     world.run(LONG);
     world.check(12);
@@ -117,6 +118,7 @@ fn a_joiner_copies_what_it_keeps_and_nothing_else() {
 fn survivors_bring_copies_back_and_a_further_round_finds_nothing_to_do() {
     let places = spread(9);
     let mut world = filled(&places);
+    world.fetched.clear();
     for dead in [places[2], places[3]] {
         world.kill(dead);
     }
@@ -124,6 +126,8 @@ fn survivors_bring_copies_back_and_a_further_round_finds_nothing_to_do() {
     world.run(LONG);
     world.check(7);
     world.check_reads();
+    let fetched: BTreeSet<_> = world.fetched.iter().copied().collect();
+    assert_eq!(fetched.len(), world.fetched.len(), "nothing is fetched from two sources");
     let before = world.copied();
     world.run(LONG);
     assert_eq!(world.copied(), before);
@@ -154,6 +158,36 @@ fn leaving_works_down_to_the_last_and_loses_nothing() {
         world.run(LONG);
         world.check(7 - gone);
     }
+}
+
+#[test]
+fn what_only_the_leaver_has_is_handed_off_before_it_goes() {
+    let places = spread(8);
+    let mut world = filled(&places);
+    let leaver = places[3];
+    let owner = |world: &World, n: u32| world.candidates(chunk(n).id())[0];
+    let only =
+        (1000..).find(|n| owner(&world, *n) == leaver).map(chunk).expect("an eighth of them");
+    world.member(leaver).disk.chunks.insert(only.id(), only);
+    world.leave(leaver);
+    assert_eq!(world.progress[&leaver], Progress::Leaving { missing: None }, "still counting");
+    world.run(Duration::from_secs(2));
+    assert_eq!(world.progress[&leaver], Progress::HandedOff);
+    assert!(world.chunk_copies(&only) >= 2);
+}
+
+#[test]
+fn a_keeper_that_does_not_answer_a_leaver_is_replaced() {
+    let places = spread(8);
+    let mut world = filled(&places);
+    let after = world.after(places[3]);
+    world.kill(after[2]);
+    world.kill(after[4]);
+    world.leave(places[3]);
+    world.run(Duration::from_secs(5));
+    assert!(matches!(world.progress[&places[3]], Progress::Leaving { .. }));
+    world.run(Duration::from_secs(60));
+    assert_eq!(world.progress[&places[3]], Progress::HandedOff);
 }
 
 #[test]
@@ -318,7 +352,7 @@ fn arcs_that_are_handed_on_are_forgotten() {
     for n in &places {
         let replication = &world.members[n].replication;
         assert!(replication.held.arcs().is_empty(), "{n}: {:?}", replication.held);
-        assert!(!replication.is_pushing());
+        assert_eq!(replication.next_push(world.now), None);
     }
 }
 
