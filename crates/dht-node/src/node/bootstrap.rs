@@ -130,9 +130,11 @@ impl Bootstrap {
     async fn on_answer(&mut self, at: usize, answer: Knock) -> Knocking {
         match answer {
             Knock::Member { contact, ring, observed, .. } if self.may_adopt(&ring) => {
-                if let Some(addr) = observed {
-                    let Shared { presence, endpoint, driver, .. } = &*self.shared;
-                    presence.observe(contact.key(), addr, endpoint, driver).await;
+                let Shared { presence, endpoint, driver, .. } = &*self.shared;
+                let renewed =
+                    observed.and_then(|addr| presence.observe(contact.key(), addr, endpoint));
+                if let Some(record) = renewed {
+                    driver.command(Command::Renew { record }).await;
                 }
                 return self.join(contact, ring).await;
             }

@@ -6,11 +6,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 use dht_core::config::RingParams;
 use dht_core::message::Hello;
 use dht_core::message::client::NodeState;
-use dht_core::{Command, Contact, PeerKey, PeerRecord};
+use dht_core::{Contact, PeerKey, PeerRecord};
 use dht_net::{Endpoint, Identity};
 use tokio::sync::watch;
 
-use super::driver::{DriverHandle, Status};
+use super::driver::Status;
 use super::observed::OwnAddrs;
 
 /// The node's own word about itself, kept the same everywhere: in the hello, in the state machine,
@@ -86,26 +86,25 @@ impl Presence {
     }
 
     /// A peer said where it reached this node. If that makes the addresses others, the record is
-    /// signed anew and told.
-    pub(super) async fn observe(
+    /// signed anew and told to peers; the new one is returned, for the state machine.
+    pub(super) fn observe(
         &self,
         reporter: PeerKey,
         addr: SocketAddr,
         endpoint: &Endpoint,
-        driver: &DriverHandle,
-    ) {
+    ) -> Option<Arc<PeerRecord>> {
         let addr = SocketAddr::new(addr.ip().to_canonical(), addr.port());
         let record = {
             let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
             if !said.addrs.observe(reporter, addr) {
-                return;
+                return None;
             }
             self.sign(&mut said)
         };
         tracing::info!(addrs = ?record.addrs, "peers reach this node at");
         self.contact.send_replace(Contact::new(record.clone(), 0));
         endpoint.set_hello(self.hello());
-        driver.command(Command::Renew { record }).await;
+        Some(record)
     }
 
     /// Keeps what is said of ring and place in step with the state machine.

@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use dht_core::Contact;
 use dht_core::message::client::{AdminRequest, AdminResponse};
+use dht_core::message::ring::Request;
 use dht_core::message::{Answer, Frame, Refusal};
+use dht_core::{Command, Contact};
 use dht_net::{Incoming, Responder};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 
+use super::driver::DriverHandle;
 use super::gateway;
 use super::shared::{Order, Shared};
 
@@ -17,42 +19,62 @@ pub(super) async fn accept(shared: Arc<Shared>, mut requests: mpsc::Receiver<Inc
     let serving = Arc::new(Semaphore::new(MAX_SERVING));
     while let Some(incoming) = requests.recv().await {
         let Ok(slot) = serving.clone().acquire_owned().await else { return };
-        let is_client = matches!(incoming.frame, Frame::Client(_) | Frame::Admin(_));
-        let tasks = if is_client { &shared.clients } else { &shared.tasks };
+        note_observation(&shared, &incoming);
         let shared = shared.clone();
-        tasks.spawn(async move {
-            let _slot = slot;
-            serve(&shared, incoming).await;
-        });
+        match incoming {
+            // There are many of these, and they are over at once: their tasks are kept small.
+            Incoming {
+                frame: Frame::Ring { from, to: 0, request },
+                contact_record: Some(record),
+                responder,
+                ..
+            } => {
+                let contact = Contact::new(record, from);
+                let (driver, tasks) = (shared.driver.clone(), &shared.tasks);
+                tasks.spawn(serve_ring(driver, contact, request, responder, slot));
+            }
+            incoming => {
+                let is_client = matches!(incoming.frame, Frame::Client(_) | Frame::Admin(_));
+                let owner = shared.clone();
+                let tasks = if is_client { &owner.clients } else { &owner.tasks };
+                tasks.spawn(Box::pin(async move {
+                    let _slot = slot;
+                    serve(&shared, incoming).await;
+                }));
+            }
+        }
+    }
+}
+
+async fn serve_ring(
+    driver: DriverHandle,
+    from: Contact,
+    request: Request,
+    responder: Responder,
+    _slot: OwnedSemaphorePermit,
+) {
+    let response = tokio::select! {
+        response = driver.ring_request(from, request) => response,
+        () = responder.closed() => return,
+    };
+    responder.answer(Answer::Ring(response)).await;
+}
+
+/// Members say where they reach this node.
+fn note_observation(shared: &Arc<Shared>, incoming: &Incoming) {
+    let observed = incoming.hello.as_ref().and_then(|hello| hello.observed);
+    if let (Some(record), Some(addr)) = (&incoming.contact_record, observed)
+        && let Some(record) = shared.presence.observe(record.key, addr, &shared.endpoint)
+    {
+        let driver = shared.driver.clone();
+        shared.tasks.spawn(async move { driver.command(Command::Renew { record }).await });
     }
 }
 
 async fn serve(shared: &Arc<Shared>, incoming: Incoming) {
-    if let (Some(record), Some(hello)) = (&incoming.contact_record, &incoming.hello)
-        && let Some(addr) = hello.observed
-    {
-        let (endpoint, driver) = (&shared.endpoint, &shared.driver);
-        shared.presence.observe(record.key, addr, endpoint, driver).await;
-    }
     let Incoming { contact_record, frame, body, responder, is_admin, .. } = incoming;
     match frame {
-        Frame::Ring { to, .. } if to != 0 => {
-            responder.answer(Answer::Refused(Refusal::NoSuchPlace { index: to })).await;
-        }
-        Frame::Ring { from, request, .. } => {
-            let Some(record) = contact_record else {
-                responder.answer(Answer::Refused(Refusal::NoHello)).await;
-                return;
-            };
-            let contact = Contact::new(record, from);
-            tokio::select! {
-                response = shared.driver.ring_request(contact, request) => {
-                    responder.answer(Answer::Ring(response)).await;
-                }
-                () = responder.closed() => {}
-            }
-        }
-        Frame::Chunk(_) if contact_record.is_none() => {
+        Frame::Ring { .. } | Frame::Chunk(_) if contact_record.is_none() => {
             responder.answer(Answer::Refused(Refusal::NoHello)).await;
         }
         Frame::Chunk(request) => shared.chunks.serve(request, body, responder).await,
@@ -64,6 +86,9 @@ async fn serve(shared: &Arc<Shared>, incoming: Incoming) {
             responder.answer(Answer::Refused(Refusal::NotAdmin)).await;
         }
         Frame::Admin(AdminRequest::Leave) => leave(shared, responder).await,
+        Frame::Ring { to, .. } => {
+            responder.answer(Answer::Refused(Refusal::NoSuchPlace { index: to })).await;
+        }
         Frame::Hello(_) => responder.answer(Answer::Refused(Refusal::Unsupported)).await,
     }
 }

@@ -49,8 +49,11 @@ async fn clients_are_served_while_no_bootstrap_answers() {
 async fn a_wildcard_is_never_passed_on() {
     let mut nodes = Vec::new();
     for at in 0..3 {
-        let join: Vec<SocketAddr> =
-            nodes.first().map(|node: &Node| ([127, 0, 0, 1], node.listen().port()).into()).into_iter().collect();
+        let join: Vec<SocketAddr> = nodes
+            .first()
+            .map(|node: &Node| ([127, 0, 0, 1], node.listen().port()).into())
+            .into_iter()
+            .collect();
         let mut config = config(&join);
         config.listen = Some(([0, 0, 0, 0], 0).into());
         nodes.push(start(config).await);
@@ -163,10 +166,7 @@ async fn a_founder_gives_up_its_ring_only_while_it_holds_nothing() {
     let theirs = within(stranger.ready()).await.expect("it runs").ring;
     let node = Node::start(in_dir(&dir, &[stranger.listen()])).await.expect("it starts");
     let reason = within(node.stopped()).await;
-    assert_eq!(
-        reason,
-        StopReason::OtherRing { addr: stranger.listen(), ours: ring, theirs }
-    );
+    assert_eq!(reason, StopReason::OtherRing { addr: stranger.listen(), ours: ring, theirs });
 }
 
 #[tokio::test]

@@ -127,12 +127,8 @@ async fn lookups_are_counted_and_shown() {
     }
     owners.dedup();
     assert_eq!(owners.len(), 1, "everybody agrees");
-    let request = ClientRequest::Sample {
-        lookups: 200,
-        routing: Routing::Successors,
-        depth: 1,
-        seed: 1,
-    };
+    let request =
+        ClientRequest::Sample { lookups: 200, routing: Routing::Successors, depth: 1, seed: 1 };
     let answer = client.ask(&nodes[0], request).await;
     let ClientResponse::Sampled(report) = answer else { panic!("{answer:?}") };
     assert_eq!(report.histogram.iter().sum::<u64>() + report.failed, 200);
