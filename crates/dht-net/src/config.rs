@@ -41,7 +41,7 @@ pub struct Limits {
     /// both fit. Both sides of a request must agree, so that what one sends the other takes.
     pub max_frame: usize,
     /// Most connections with a peer at the other end. 1,024 by default (guess): one for each member
-    /// of a large ring, 64 MiB at the 60 KiB that an idle connection was measured to take. At the
+    /// of a large ring, 90 MiB at the 88 KiB that an idle connection was measured to take. At the
     /// bound the connection that was idle for longest is closed; if none is idle, a caller is
     /// refused and a dial fails.
     pub max_connections: usize,

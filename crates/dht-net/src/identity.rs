@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use dht_core::peer::Signature;
+use dht_core::peer::{MAX_ADDRS, Signature};
 use dht_core::{PeerKey, PeerRecord};
 use ring::signature::{Ed25519KeyPair, KeyPair};
 use rustls::crypto::CryptoProvider;
@@ -15,7 +15,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::sign::CertifiedKey;
 
 use crate::error::IdentityError;
-use crate::record::signed_bytes;
+use crate::record::{is_dialable, signed_bytes};
 
 /// The secret key of a peer. It signs the TLS handshakes and the records of its owner.
 ///
@@ -92,18 +92,16 @@ impl Identity {
     }
 
     /// A signed record of this peer. `(incarnation, revision)` must grow with every record that
-    /// says something else; at most [`MAX_ADDRS`](dht_core::peer::MAX_ADDRS) addresses count, best
-    /// first, and the rest are left out.
+    /// says something else. Of the addresses, best first, those that name no host are left out, and
+    /// those beyond [`MAX_ADDRS`](dht_core::peer::MAX_ADDRS): nobody would believe the record.
     pub fn record(&self, incarnation: u64, revision: u32, addrs: Vec<SocketAddr>) -> PeerRecord {
-        let mut addrs = addrs;
-        addrs.truncate(dht_core::peer::MAX_ADDRS);
-        let mut record = PeerRecord {
-            key: self.key,
-            incarnation,
-            revision,
-            addrs,
-            signature: Signature([0; 64]),
-        };
+        let addrs = addrs.into_iter().filter(is_dialable).take(MAX_ADDRS).collect();
+        let signature = Signature([0; 64]);
+        self.sign(PeerRecord { key: self.key, incarnation, revision, addrs, signature })
+    }
+
+    /// Signs a record as it is, good or not.
+    pub(crate) fn sign(&self, mut record: PeerRecord) -> PeerRecord {
         let signature = self.pair.sign(&signed_bytes(&record));
         record.signature.0.copy_from_slice(signature.as_ref());
         record

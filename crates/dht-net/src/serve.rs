@@ -1,8 +1,10 @@
 //! One task per connection: takes the peer's requests, and closes the connection when it is idle.
 
+use std::collections::HashSet;
 use std::pin::pin;
 use std::sync::Arc;
 
+use dht_core::PeerKey;
 use dht_core::message::{Answer, Frame, Hello, Refusal};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -115,7 +117,7 @@ impl Request {
             return request.on_hello_again(hello).await;
         }
         let is_loopback = link.remote.ip().is_loopback();
-        let is_admin = is_loopback || shared.admins.contains(&link.key);
+        let is_admin = may_administer(is_loopback, &link.key, &shared.admins);
         let theirs = link.theirs();
         let record = theirs.as_ref().and_then(|theirs| theirs.record.clone());
         let refusal = match &frame {
@@ -184,6 +186,11 @@ impl Request {
     }
 }
 
+/// Admin requests are for whoever is on this host, and for keys that are listed.
+fn may_administer(is_loopback: bool, key: &PeerKey, admins: &HashSet<PeerKey>) -> bool {
+    is_loopback || admins.contains(key)
+}
+
 /// Waits if the owner is slow: the asker's stream, one of few, waits with it. At the end of its
 /// patience the endpoint sheds the request.
 async fn hand_over(taken: Incoming, incoming: &mpsc::Sender<Incoming>, link: &Link) {
@@ -204,4 +211,18 @@ async fn hand_over(taken: Incoming, incoming: &mpsc::Sender<Incoming>, link: &Li
 
 async fn refuse(taken: Incoming, refusal: Refusal) {
     taken.responder.answer(Answer::Refused(refusal)).await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn admin_requests_are_for_loopback_and_listed_keys() {
+        let (listed, other) = (PeerKey([1; 32]), PeerKey([2; 32]));
+        let admins = HashSet::from([listed]);
+        assert!(may_administer(true, &other, &admins));
+        assert!(may_administer(false, &listed, &admins));
+        assert!(!may_administer(false, &other, &admins));
+    }
 }

@@ -108,10 +108,16 @@ impl TestNode {
         self.served.load(Ordering::SeqCst)
     }
 
-    /// Waits until `what` holds.
-    async fn until(&self, what: impl Fn(&TestNode) -> bool) {
-        while !what(self) {
-            tokio::time::sleep(Duration::from_millis(1)).await;
+    /// Waits until `what` holds; far too long means that it never will.
+    #[track_caller]
+    fn until(&self, what: impl Fn(&TestNode) -> bool) -> impl Future<Output = ()> {
+        let caller = std::panic::Location::caller();
+        async move {
+            let began = tokio::time::Instant::now();
+            while !what(self) {
+                assert!(began.elapsed() < Duration::from_secs(60), "never, at {caller}");
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
         }
     }
 }

@@ -205,6 +205,23 @@ async fn idle_connections_close_and_the_next_request_dials_again() {
     }
 }
 
+/// A connection that closes for want of use has not read what was just sent over it.
+#[tokio::test]
+async fn a_request_that_crosses_a_farewell_is_sent_again() {
+    let (a, b) = (TestNode::start(1), TestNode::start(2));
+    let farewell = |code| {
+        b.endpoint.shared.table.current(&a.key()).expect("connected").close(code);
+    };
+    a.ping(&b.record()).await.expect("answered");
+    for code in [crate::codes::IDLE, crate::codes::REDUNDANT] {
+        farewell(code);
+        a.ping(&b.record()).await.expect("over another connection");
+    }
+    assert_eq!(b.served(), 3);
+    farewell(crate::codes::SHUTTING_DOWN);
+    assert_eq!(a.ping(&b.record()).await, Err(RequestError::ShuttingDown));
+}
+
 #[tokio::test]
 async fn a_connection_with_an_open_request_is_not_idle() {
     let a = TestNode::with(1, |config| {
