@@ -50,7 +50,7 @@ const SETTLE: Duration = Duration::from_millis(200);
 /// and so on (guess: 16 joiners in a row fill up from the one behind them).
 const MAX_QUICK_ROUNDS: u32 = 5;
 /// Quick rounds without a change of neighbours after which what an earlier life held counts again,
-/// if nobody else holds it: about 3 s (guess: a ring that restarts as a whole finds itself sooner).
+/// if nobody else holds it: about 5 s (guess: a ring that restarts as a whole finds itself sooner).
 const QUIET_ROUNDS: u32 = 4;
 /// While some arc is not open, rounds wait no longer than after so many quick ones: 1.6 s.
 const MAX_OPENING_BACKOFF: u32 = 2;
@@ -142,12 +142,16 @@ impl Replication {
         self.plan_openings(view);
         self.note_surplus(view);
         self.push_surplus(out.now, view);
+        self.drop_lost_keepers(out, view);
         let ids = |list: Vec<Contact>, most| -> Vec<Id> {
             list.iter().take(most).map(|held| held.id).collect()
         };
         let copies = view.params.register_copies();
         let near = (ids(view.peers_before(), copies), ids(view.peers_after(), copies));
         if near == self.near && out.timers.is_set(Timer::Repair) {
+            if self.is_opening() {
+                out.timers.set_by(Timer::RepairSoon, out.now.after(SETTLE));
+            }
             return;
         }
         self.near = near;

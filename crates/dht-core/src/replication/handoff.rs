@@ -79,6 +79,24 @@ impl Replication {
         self.departure.is_some()
     }
 
+    /// A new keeper that is no neighbour any more is gone; the next one takes its place.
+    pub(super) fn drop_lost_keepers(&mut self, out: &mut Outbox, view: &View<'_>) {
+        let Some(departure) = &mut self.departure else { return };
+        let listed = |contact: &Contact| view.successors.iter().any(|held| held.id == contact.id);
+        for task in &mut departure.tasks {
+            let first = task.keepers.first().map(|held| held.id);
+            task.keepers.retain(listed);
+            if task.keepers.first().map(|held| held.id) != first {
+                // A late answer of the one that is gone must not count for the next.
+                task.number = out.draw_number();
+                task.is_asked = false;
+                task.failures = 0;
+            }
+        }
+        // Nobody is left to take it.
+        departure.tasks.retain(|task| !task.keepers.is_empty());
+    }
+
     /// Asks every new keeper how much it lacks. `None`: we are not leaving.
     pub(crate) fn poll_handoff(&mut self, out: &mut Outbox, view: &View<'_>) -> Option<Progress> {
         self.push_surplus(out.now, view);

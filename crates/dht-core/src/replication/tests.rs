@@ -186,8 +186,20 @@ fn a_keeper_that_does_not_answer_a_leaver_is_replaced() {
     world.leave(places[3]);
     world.run(Duration::from_secs(5));
     assert!(matches!(world.progress[&places[3]], Progress::Leaving { .. }));
-    world.run(Duration::from_secs(60));
+    // The ring has found out.
+    world.settle();
+    world.run(Duration::from_secs(3));
     assert_eq!(world.progress[&places[3]], Progress::HandedOff);
+}
+
+#[test]
+fn a_leaver_gives_up_on_keepers_that_stay_silent() {
+    let places = spread(2);
+    let mut world = filled(&places);
+    world.kill(places[1]);
+    world.leave(places[0]);
+    world.run(Duration::from_secs(60));
+    assert_eq!(world.progress[&places[0]], Progress::HandedOff);
 }
 
 #[test]
