@@ -1,5 +1,8 @@
 //! What several test files share.
 
+// Each test binary uses some of these and not the others.
+#![allow(dead_code)]
+
 use std::time::Duration;
 
 use dht_core::{Config, Id};
