@@ -167,9 +167,11 @@ fn a_restarted_peer_is_dialled_anew() {
         let listen = |config: &mut EndpointConfig| config.listen = Some(addr);
         TestNode::with_hello(2, listen, |hello| hello.instance = 22)
     });
-    let error = ours.block_on(a.ping(&b.record())).expect_err("the old connection is void");
-    assert_eq!(error, RequestError::Lost(Lost::Restarted));
-    ours.block_on(a.ping(&b.record())).expect("answered");
+    // Unless some packet of QUIC's own has found out before, the next request does.
+    if let Err(error) = ours.block_on(a.ping(&b.record())) {
+        assert_eq!(error, RequestError::Lost(Lost::Restarted), "the old connection is void");
+        ours.block_on(a.ping(&b.record())).expect("answered");
+    }
     assert_eq!((a.endpoint.connections(), b.served()), (1, 1));
 }
 
