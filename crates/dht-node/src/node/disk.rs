@@ -17,6 +17,7 @@ use dht_core::register::{Ballot, Register};
 use dht_core::stats::StoreReport;
 use dht_store::{Store, StoreError};
 use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 
 use super::journal::LogBudget;
 use super::life::{self, Known};
@@ -30,6 +31,7 @@ pub(super) struct Disk {
     saves: mpsc::Sender<SaveJob>,
     tasks: Tasks,
     corrupt: Arc<AtomicU64>,
+    failed: CancellationToken,
     log: Arc<LogBudget>,
 }
 
@@ -53,6 +55,7 @@ impl Disk {
             saves,
             tasks,
             corrupt: Arc::default(),
+            failed: CancellationToken::new(),
             log: Arc::new(LogBudget::new()),
         }
     }
@@ -174,6 +177,11 @@ impl Disk {
         self.run(move |store| life::save_ring(store, &params)).await
     }
 
+    /// Resolves when the store answers nothing more until the node is started again.
+    pub(super) async fn failed(&self) {
+        self.failed.cancelled().await;
+    }
+
     /// Waits for the jobs under way, then closes the store.
     pub(super) async fn close(&self) {
         self.slots.close();
@@ -196,6 +204,9 @@ impl Disk {
     }
 
     fn complain(&self, what: &'static str, error: &StoreError) {
+        if matches!(error, StoreError::SyncFailed { .. }) {
+            self.failed.cancel();
+        }
         if let Some(withheld) = self.log.admit() {
             tracing::error!(%error, withheld, "{what}");
         }

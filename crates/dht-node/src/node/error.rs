@@ -77,6 +77,9 @@ pub enum StartError {
         /// What the system said.
         source: io::Error,
     },
+    /// A bound of the transport is out of range: a bug.
+    #[error(transparent)]
+    Limit(dht_net::BindError),
     /// The data directory belongs to a ring with another number of copies.
     #[error(
         "--replicas {asked} differs from the ring's {ring}: it was set when the ring was founded; leave the flag out"
@@ -162,5 +165,15 @@ fn holder_text(holder: Option<u32>) -> String {
     match holder {
         Some(pid) => format!("process {pid}"),
         None => "another process".to_owned(),
+    }
+}
+
+impl From<dht_net::BindError> for StartError {
+    fn from(error: dht_net::BindError) -> StartError {
+        match error {
+            dht_net::BindError::PortInUse { addr } => StartError::PortInUse { addr },
+            dht_net::BindError::Io { addr, source } => StartError::Bind { addr, source },
+            error @ dht_net::BindError::Limit { .. } => StartError::Limit(error),
+        }
     }
 }

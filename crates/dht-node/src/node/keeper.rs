@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use dht_core::{Command, IntervalSet};
 use tokio::sync::watch;
-use tokio::task::JoinHandle;
 
 use super::driver::Status;
 use super::error::StopReason;
@@ -18,15 +17,13 @@ pub(super) struct Keeper {
     pub(super) shared: Arc<Shared>,
     /// What the next life will know.
     pub(super) known: watch::Receiver<Option<Known>>,
-    /// Ends by itself only if it panicked.
-    pub(super) driver: JoinHandle<Option<()>>,
     /// Told when all is closed.
     pub(super) stopped: watch::Sender<Option<StopReason>>,
 }
 
 impl Keeper {
     /// Runs for the life of the node.
-    pub(super) async fn run(mut self) {
+    pub(super) async fn run(self) {
         let reason = self.wait().await;
         tracing::info!(%reason, "stopping");
         match reason {
@@ -40,7 +37,7 @@ impl Keeper {
     }
 
     /// Until it is time to go; the state machine has taken its leave then, if it could.
-    async fn wait(&mut self) -> StopReason {
+    async fn wait(&self) -> StopReason {
         let mut orders = self.shared.orders.watch();
         let mut status = self.shared.status.clone();
         let mut leaving = false;
@@ -69,7 +66,7 @@ impl Keeper {
             tokio::select! {
                 _ = orders.changed() => {}
                 _ = status.changed() => {}
-                _ = &mut self.driver => return StopReason::Crashed,
+                () = self.shared.disk.failed() => return StopReason::StoreFailed,
             }
         }
     }

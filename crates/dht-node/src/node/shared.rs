@@ -1,5 +1,6 @@
 //! What all tasks of one node share.
 
+use std::future::Future;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -89,9 +90,25 @@ impl Orders {
         });
     }
 
+    /// Runs a task that the node cannot do without: if it panics, the node ends.
+    pub(super) async fn guard<F: Future>(self, vital: F) -> F::Output {
+        let _ends_all = EndOnPanic(self);
+        vital.await
+    }
+
     /// To watch what was ordered.
     pub(super) fn watch(&self) -> watch::Receiver<Order> {
         self.0.subscribe()
+    }
+}
+
+struct EndOnPanic(Orders);
+
+impl Drop for EndOnPanic {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.0.give(Order::Halt(StopReason::Crashed));
+        }
     }
 }
 
@@ -110,6 +127,18 @@ impl Order {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_panic_of_a_vital_task_ends_the_node() {
+        let orders = Orders::new();
+        let tasks = Tasks::new();
+        let ended = tasks.spawn(orders.clone().guard(async {}));
+        ended.await.expect("no panic");
+        assert_eq!(*orders.watch().borrow(), Order::Run);
+        let ended = tasks.spawn(orders.clone().guard(async { panic!("on purpose") }));
+        assert!(ended.await.is_err());
+        assert_eq!(*orders.watch().borrow(), Order::Halt(StopReason::Crashed));
+    }
 
     #[test]
     fn only_more_urgent_orders_count() {

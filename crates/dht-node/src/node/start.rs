@@ -1,13 +1,12 @@
 //! Puts a node together: data place, socket, tasks.
 
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use dht_core::message::Hello;
-use dht_net::{BindError, Endpoint, EndpointConfig, Identity, Incoming};
+use dht_net::{BindError, Endpoint, EndpointConfig, Incoming};
 use tokio::sync::{mpsc, watch};
 
 use super::Node;
@@ -40,7 +39,7 @@ pub(super) async fn start(config: NodeConfig) -> Result<Node, StartError> {
         return Err(StartError::ReplicasDiffer { asked, ring: ring.replicas });
     }
     let presence = Presence::new(life.identity.clone(), life.incarnation);
-    let bound = bind(&config, &life.identity, presence.hello())?;
+    let bound = bind(&config, &life, presence.hello())?;
     presence.bound(OwnAddrs::new(config.advertise, bound.endpoint.local_addr()), &bound.endpoint);
     Ok(assemble(config, life, presence, bound))
 }
@@ -63,48 +62,54 @@ struct Bound {
 }
 
 /// Binds the address that was asked for, or the default port, or a free one.
-fn bind(config: &NodeConfig, identity: &Arc<Identity>, hello: Hello) -> Result<Bound, StartError> {
+fn bind(config: &NodeConfig, life: &Life, hello: Hello) -> Result<Bound, StartError> {
     let try_bind = |listen: SocketAddr| {
         let endpoint = EndpointConfig {
             listen: Some(listen),
             admins: config.admins.clone(),
             ..EndpointConfig::new(config.ring_name.clone())
         };
-        Endpoint::bind(endpoint, identity.clone(), hello.clone())
+        let (endpoint, requests) = Endpoint::bind(endpoint, life.identity.clone(), hello.clone())?;
+        Ok(Bound { endpoint, requests, took_other_port: false })
     };
-    let wanted = config.listen.unwrap_or(SocketAddr::new(default_ip(config), DEFAULT_PORT));
-    let (bound, took_other_port) = match try_bind(wanted) {
-        Err(BindError::PortInUse { .. }) if config.listen.is_none() => {
-            (try_bind(SocketAddr::new(wanted.ip(), 0)), true)
-        }
-        bound => (bound, false),
+    let Some(listen) = config.listen else {
+        return bind_default(default_ip(config, life), try_bind).map_err(StartError::from);
     };
-    match bound {
-        Ok((endpoint, requests)) => Ok(Bound { endpoint, requests, took_other_port }),
-        Err(BindError::PortInUse { addr }) => Err(StartError::PortInUse { addr }),
-        Err(BindError::Io { addr, source }) => Err(StartError::Bind { addr, source }),
-        Err(error @ BindError::Limit { .. }) => {
-            let source = io::Error::new(io::ErrorKind::InvalidInput, error);
-            Err(StartError::Bind { addr: wanted, source })
+    Ok(try_bind(listen)?)
+}
+
+/// The default port, or a free one; IPv4 alone where there is no IPv6.
+fn bind_default(
+    ip: IpAddr,
+    try_bind: impl Fn(SocketAddr) -> Result<Bound, BindError>,
+) -> Result<Bound, BindError> {
+    match try_bind(SocketAddr::new(ip, DEFAULT_PORT)) {
+        Err(BindError::PortInUse { .. }) => {
+            let bound = try_bind(SocketAddr::new(ip, 0))?;
+            Ok(Bound { took_other_port: true, ..bound })
         }
+        Err(BindError::Io { .. }) if ip.is_ipv6() && ip.is_unspecified() => {
+            bind_default(Ipv4Addr::UNSPECIFIED.into(), try_bind)
+        }
+        bound => bound,
     }
 }
 
-/// An open ring is on loopback only, unless it is told to join another host (`docs/cli.md`).
-fn default_ip(config: &NodeConfig) -> IpAddr {
-    let numeric = || config.join.iter().map(|join| join.numeric().map(|addr| addr.ip()));
-    let is_local = |ip: Option<IpAddr>| ip.is_some_and(|ip| ip.is_loopback());
-    let only_local =
-        config.join.iter().zip(numeric()).all(|(join, ip)| is_local(ip) || join.is_localhost());
-    match only_local {
-        true if !config.join.is_empty()
-            && numeric().all(|ip| ip.is_some_and(|ip| ip.is_ipv6())) =>
-        {
-            Ipv6Addr::LOCALHOST.into()
-        }
-        true => Ipv4Addr::LOCALHOST.into(),
-        false => Ipv6Addr::UNSPECIFIED.into(),
+/// An open ring is on loopback only, unless the node is told to join another host (`docs/cli.md`),
+/// or its ring of earlier lives is on other hosts.
+fn default_ip(config: &NodeConfig, life: &Life) -> IpAddr {
+    let numbers: Vec<Option<IpAddr>> =
+        config.join.iter().map(|join| join.numeric().map(|addr| addr.ip())).collect();
+    let mut named = config.join.iter().zip(&numbers);
+    let known = life.known.contacts.iter().flat_map(|contact| &contact.record.addrs);
+    let is_local = |ip: &IpAddr| ip.is_loopback();
+    if !named.all(|(join, ip)| join.is_localhost() || ip.as_ref().is_some_and(is_local))
+        || !known.map(|addr| addr.ip()).all(|ip| is_local(&ip))
+    {
+        return Ipv6Addr::UNSPECIFIED.into();
     }
+    let only_v6 = !numbers.is_empty() && numbers.iter().all(|ip| ip.is_some_and(|ip| ip.is_ipv6()));
+    if only_v6 { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() }
 }
 
 fn assemble(config: NodeConfig, life: Life, presence: Presence, bound: Bound) -> Node {
@@ -125,7 +130,9 @@ fn assemble(config: NodeConfig, life: Life, presence: Presence, bound: Bound) ->
         known_sender,
     );
     let core_config = Arc::new(config.core.clone());
-    let driving = tasks.spawn(Driver::new(inbox, carrier, core_config, status_sender).run());
+    let orders = Orders::new();
+    let driving = Driver::new(inbox, carrier, core_config, status_sender).run();
+    tasks.spawn(orders.clone().guard(driving));
     let shared = Arc::new(Shared {
         key,
         presence,
@@ -133,7 +140,7 @@ fn assemble(config: NodeConfig, life: Life, presence: Presence, bound: Bound) ->
         disk,
         driver: driver.clone(),
         status: status.clone(),
-        orders: Orders::new(),
+        orders: orders.clone(),
         chunks,
         gateway: Gateway::new(),
         tasks: tasks.clone(),
@@ -142,9 +149,10 @@ fn assemble(config: NodeConfig, life: Life, presence: Presence, bound: Bound) ->
         started: Instant::now(),
         config,
     });
-    tasks.spawn(serve::accept(shared.clone(), requests));
-    tasks.spawn(follow(shared.clone()));
-    tasks.spawn(Bootstrap::new(shared.clone(), life.ring, life.known, life.holds).run());
+    tasks.spawn(orders.clone().guard(serve::accept(shared.clone(), requests)));
+    tasks.spawn(orders.clone().guard(follow(shared.clone())));
+    let bootstrap = Bootstrap::new(shared.clone(), life.ring, life.known, life.holds);
+    tasks.spawn(orders.clone().guard(bootstrap.run()));
     let (stopped_sender, stopped) = watch::channel(None);
     let keeper = Tasks::new();
     let node = Node {
@@ -154,11 +162,11 @@ fn assemble(config: NodeConfig, life: Life, presence: Presence, bound: Bound) ->
         contact: shared.presence.watch(),
         status,
         driver,
-        orders: shared.orders.clone(),
+        orders,
         stopped,
         keeper: keeper.clone(),
     };
-    keeper.spawn(Keeper { shared, known, driver: driving, stopped: stopped_sender }.run());
+    keeper.spawn(Keeper { shared, known, stopped: stopped_sender }.run());
     node
 }
 

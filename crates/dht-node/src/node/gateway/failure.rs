@@ -36,6 +36,13 @@ impl ClientFailure {
         )
     }
 
+    pub(super) fn isolated() -> ClientFailure {
+        ClientFailure::new(
+            ClientErrorCode::NotMember,
+            "all neighbours of this node fell silent; start them again, or ask another member",
+        )
+    }
+
     /// The store of this very member failed.
     pub(super) fn disk() -> ClientFailure {
         ClientFailure::new(

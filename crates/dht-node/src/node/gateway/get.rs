@@ -34,8 +34,8 @@ async fn open(
     shared: &Arc<Shared>,
     key: Key,
 ) -> Result<(File, Option<Bytes>, ReadAhead), ClientFailure> {
+    let params = super::place(shared).await?;
     let file = manifest::read(shared, key).await?;
-    let params = shared.params().ok_or_else(ClientFailure::not_member)?;
     let mut rest = ReadAhead::new(shared.clone(), params, file.manifest.content.clone());
     let first = rest.next().await?;
     Ok((file, first, rest))

@@ -15,13 +15,13 @@ use super::failure::ClientFailure;
 use super::manifest;
 use super::read::read_chunk;
 use super::refs::RefReader;
-use super::replicate::place;
+use super::replicate;
 use crate::node::shared::Shared;
 
 /// Answers `info`.
 pub(super) async fn info(shared: &Arc<Shared>, key: Key) -> Result<ClientResponse, ClientFailure> {
+    let params = super::place(shared).await?;
     let file = manifest::read(shared, key).await?;
-    let params = shared.params().ok_or_else(ClientFailure::not_member)?;
     let (refs, chunk_count) =
         listed(shared, params, &file.manifest.content, file.manifest.size).await?;
     let mut chunks = holders(shared, &params, refs).await;
@@ -80,7 +80,7 @@ async fn holders(
 ) -> Vec<(ChunkRef, Vec<Contact>)> {
     let placed: Vec<(ChunkRef, Vec<Contact>)> = stream::iter(refs)
         .map(|chunk| async move {
-            let placement = place(shared, params, chunk).await;
+            let placement = replicate::place(shared, params, chunk).await;
             // The replica set and as many spares: where copies are on the move.
             let peers = placement.map(|placement| {
                 let near = placement.set * 2;

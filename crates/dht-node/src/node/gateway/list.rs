@@ -22,7 +22,7 @@ pub(super) async fn list(
     limit: u32,
 ) -> Result<ClientResponse, ClientFailure> {
     let limit = (limit as usize).clamp(1, MAX_LISTED);
-    let params = shared.params().ok_or_else(ClientFailure::not_member)?;
+    let params = super::place(shared).await?;
     let members = walk::others(shared).await?;
     // As many may be silent as a register can lose and still be read from a majority.
     let peers = members.len() + 1;

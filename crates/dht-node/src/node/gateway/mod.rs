@@ -23,8 +23,9 @@ mod walk;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use dht_core::config::RingParams;
 use dht_core::message::Answer;
-use dht_core::message::client::{ClientErrorCode, ClientRequest, ClientResponse};
+use dht_core::message::client::{ClientErrorCode, ClientRequest, ClientResponse, NodeState};
 use dht_core::stats::LatencyReport;
 use dht_net::{BodyReader, Responder};
 use hdrhistogram::Histogram;
@@ -75,6 +76,25 @@ impl Gateway {
             p99: Some(latency.value_at_quantile(0.99)),
             max: Some(latency.max()),
         }
+    }
+}
+
+/// The ring's settings, once the node has its place. Without neighbours it waits a moment: they may
+/// have restarted together with it.
+async fn place(shared: &Shared) -> Result<RingParams, ClientFailure> {
+    let mut status = shared.status.clone();
+    let isolated = status.borrow().state == NodeState::Isolated;
+    if isolated {
+        let back = status.wait_for(|status| status.state != NodeState::Isolated);
+        match tokio::time::timeout(ISOLATED_LIMIT, back).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(_)) | Err(_) => return Err(ClientFailure::isolated()),
+        }
+    }
+    let status = status.borrow();
+    match status.state {
+        NodeState::Joining => Err(ClientFailure::not_member()),
+        _ => status.params.ok_or_else(ClientFailure::not_member),
     }
 }
 
@@ -143,6 +163,8 @@ async fn answer(
 /// How long an answer may take to be acknowledged before nobody waits for that any more (guess:
 /// several round trips).
 pub(super) const DELIVERY_LIMIT: Duration = Duration::from_secs(1);
+/// How long a request waits for a node that has lost its neighbours (guess: a restart of all).
+const ISOLATED_LIMIT: Duration = Duration::from_secs(5);
 /// Memory for chunks on their way from clients, and as much for those on their way to them, in KiB.
 /// 32 MiB (guess: eight windows of default chunks, or one of the largest).
 const TRANSFER_KIB: usize = 32 * 1024;

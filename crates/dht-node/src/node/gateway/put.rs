@@ -42,7 +42,7 @@ pub(super) async fn put(
     request: PutRequest,
     mut body: BodyReader,
 ) -> Result<PutReport, PutError> {
-    let params = shared.params().ok_or_else(ClientFailure::not_member)?;
+    let params = super::place(shared).await?;
     let chunk_size = request.chunk_size.unwrap_or(DEFAULT_CHUNK_SIZE);
     if !chunker::is_chunk_size(chunk_size) {
         let (least, most) = (chunker::MIN_CHUNK_SIZE, MAX_CHUNK_LEN);

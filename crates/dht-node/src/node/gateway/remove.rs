@@ -13,6 +13,7 @@ pub(super) async fn remove(
     key: Key,
     operation: OperationId,
 ) -> Result<ClientResponse, ClientFailure> {
+    super::place(shared).await?;
     let outcome = shared.driver.read(key.clone()).await?;
     let ReadOutcome::Value { register, .. } = outcome else {
         return Err(ClientFailure::of_read(outcome));

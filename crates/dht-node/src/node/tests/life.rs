@@ -8,12 +8,15 @@ use crate::node::StartError;
 
 #[tokio::test]
 async fn joining_oneself_makes_a_ring_of_one() {
-    let free = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port").local_addr();
-    let addr = free.expect("bound");
-    let mut config = config(&[addr]);
-    config.listen = Some(addr);
-    let node = start(config).await;
-    assert_eq!(state(&node).await, NodeState::Member);
+    for host in ["127.0.0.1", "localhost"] {
+        let free = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port").local_addr();
+        let addr = free.expect("bound");
+        let mut config = config(&[]);
+        config.listen = Some(addr);
+        config.join = vec![format!("{host}:{}", addr.port()).parse().expect("an address")];
+        let node = start(config).await;
+        assert_eq!(state(&node).await, NodeState::Member);
+    }
 }
 
 #[tokio::test]
