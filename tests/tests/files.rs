@@ -191,17 +191,24 @@ fn sizes_at_every_border() {
     }
 }
 
-/// Case 63, the border of the manifest itself: with the smallest chunks, the list of a file's chunks
-/// is too long for one register and is chunked too.
+/// Case 63, the border of the manifest itself: the list of a file's chunks is too long for one
+/// register, and is chunked too. The file repeats seven chunks, so that its list is long and its
+/// content small.
 #[test]
 fn a_chunk_list_too_long_for_its_register() {
-    let cluster = Cluster::ring(1, Settings::quick().flag("--ephemeral"));
+    const CHUNK: usize = 64 << 10;
     // 37 bytes a chunk fill the 160 KiB of a register at about 4,400 chunks.
-    let content = data::bytes(6000 * 4096 + 1, 8);
-    let args = ["put", "--json", "--chunk-size", "4096", "many chunks", "-"];
-    let said = cluster.client_with(0, &args, &content).expect(0).json();
-    assert_eq!(said["chunks"], 6001, "{said}");
-    cluster.check(0, "many chunks", &content);
+    const CHUNKS: usize = 4700;
+    let cluster = Cluster::ring(1, Settings::quick().flag("--ephemeral"));
+    let pattern = data::bytes(7 * CHUNK, 8);
+    let content: Vec<u8> = pattern.iter().copied().cycle().take(CHUNKS * CHUNK + 1).collect();
+    let source = cluster.file("long", &content);
+    let said = cluster.json(0, &["put", "long", &source, "--chunk-size", "65536"]);
+    assert_eq!(said["chunks"], CHUNKS + 1, "{said}");
+    assert_eq!(said["hash"], data::hash(&content), "{said}");
+    let info = cluster.json(0, &["info", "long"]);
+    assert_eq!(info["chunk_count"], CHUNKS + 1, "{}", info["key"]);
+    cluster.check(0, "long", &content);
 }
 
 /// Case 64: more bytes than 32 bits count.
@@ -268,7 +275,7 @@ fn a_failed_get_leaves_no_file() {
     cluster.client(0, &["get", "absent", "-o", out]).expect(3);
     assert!(is_empty(&folder), "nothing is left behind");
 
-    let content = data::bytes((3 << 20) + 5, 4);
+    let content = data::bytes((3 << 20) + 54_321, 4);
     cluster.put(0, "k", &content);
     let got = cluster.json(0, &["get", "k", "-o", out]);
     assert_eq!((&got["verified"], &got["size"]), (&true.into(), &content.len().into()), "{got}");
@@ -281,7 +288,7 @@ fn a_failed_get_leaves_no_file() {
     assert!(fs::read(&target).expect("it was written") == content);
     fs::remove_file(&target).expect("it is there");
 
-    let last = chunk_file(cluster.data_dir(0), 5);
+    let last = chunk_file(cluster.data_dir(0), 54_321);
     fs::remove_file(&last).expect("it is there");
     let failed = cluster.client(0, &["get", "k", "-o", out, "--json"]).expect(6);
     assert_eq!(failed.error_code(), "incomplete");
