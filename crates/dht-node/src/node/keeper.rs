@@ -140,6 +140,6 @@ const DRAIN_LIMIT: Duration = Duration::from_secs(5);
 /// How long the neighbours may take to hear that we go: a little more than the core's own patience.
 const UNLINK_LIMIT: Duration = Duration::from_millis(1200);
 /// How long open requests of other members may take (guess: an idle stop ends within 2 s).
-const CLOSE_LIMIT: Duration = Duration::from_millis(300);
+const CLOSE_LIMIT: Duration = Duration::from_millis(500);
 /// How long a dropped task may take to notice (guess: it waits for nothing).
 const TASK_LIMIT: Duration = Duration::from_secs(5);

@@ -175,7 +175,16 @@ async fn a_founder_gives_up_its_ring_only_while_it_holds_nothing() {
 #[tokio::test]
 async fn a_whole_ring_restarts_at_once_without_being_told_whom_to_join() {
     let dirs: Vec<TempDir> = (0..4).map(|_| tempfile::tempdir().expect("a directory")).collect();
-    let nodes = ring_in(&dirs).await;
+    let mut nodes: Vec<Node> = Vec::new();
+    for (at, dir) in dirs.iter().enumerate() {
+        let join: Vec<SocketAddr> = nodes.first().map(Node::listen).into_iter().collect();
+        let mut config = in_dir(dir, &join);
+        // Below the ports that the system hands out, so that nobody takes it meanwhile.
+        let port = 10_000 + (std::process::id() % 5_000) as u16 * 4 + at as u16;
+        config.listen = Some(([127, 0, 0, 1], port).into());
+        nodes.push(start(config).await);
+    }
+    whole(&nodes.iter().collect::<Vec<_>>()).await;
     let client = Client::new();
     for n in 0..5 {
         client.put(&nodes[0], &format!("file {n}"), &content(100_000, n)).await;
@@ -190,9 +199,7 @@ async fn a_whole_ring_restarts_at_once_without_being_told_whom_to_join() {
     drop(nodes);
     let mut nodes = Vec::new();
     for (dir, port) in dirs.iter().zip(ports) {
-        let mut config = in_dir(dir, &[]);
-        config.listen = Some(port);
-        nodes.push(Node::start(config).await.expect("it starts"));
+        nodes.push(start_again(dir, port).await);
     }
     for node in &nodes {
         within(node.ready()).await.expect("it finds its way back");
@@ -204,6 +211,23 @@ async fn a_whole_ring_restarts_at_once_without_being_told_whom_to_join() {
             assert!(read == content(100_000, n));
         }
     }
+}
+
+/// A node on the port of its earlier life, once that is free: connections of a killed node linger.
+async fn start_again(dir: &TempDir, port: SocketAddr) -> Node {
+    let mut started = None;
+    until("the port is free again", async || {
+        let mut config = in_dir(dir, &[]);
+        config.listen = Some(port);
+        match Node::start(config).await {
+            Ok(node) => started = Some(node),
+            Err(StartError::PortInUse { .. }) => {}
+            Err(error) => panic!("{error:?}"),
+        }
+        started.is_some()
+    })
+    .await;
+    started.expect("just started")
 }
 
 #[tokio::test]
