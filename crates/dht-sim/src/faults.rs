@@ -53,6 +53,7 @@ impl FaultPlan {
 pub(crate) struct Cuts {
     groups: BTreeMap<u64, usize>,
     one_way: BTreeSet<(u64, u64)>,
+    misdirected: BTreeSet<u64>,
 }
 
 impl Cuts {
@@ -67,6 +68,16 @@ impl Cuts {
     /// Nothing that `from` sends reaches `to` any more, answers included.
     pub(crate) fn cut_one_way(&mut self, from: u64, to: u64) {
         self.one_way.insert((from, to));
+    }
+
+    /// Whoever dials this node from now on gets somebody else, since its record names a wrong address.
+    pub(crate) fn misdirect(&mut self, node: u64) {
+        self.misdirected.insert(node);
+    }
+
+    /// Whether whoever dials this node gets somebody else.
+    pub(crate) fn is_misdirected(&self, node: u64) -> bool {
+        self.misdirected.contains(&node)
     }
 
     /// All ways are open again.
@@ -87,6 +98,12 @@ impl Cuts {
         self.group(from) == self.group(to) && !self.one_way.contains(&(from, to))
     }
 
+    /// Whether questions and answers get through between the two, whoever asks.
+    pub(crate) fn both_ways(&self, a: u64, b: u64) -> bool {
+        let reaches = |from, to| self.lets_through(from, to) && !self.is_misdirected(to);
+        reaches(a, b) && reaches(b, a)
+    }
+
     /// The group of a node: 0 unless a partition named it.
     pub(crate) fn group(&self, node: u64) -> usize {
         self.groups.get(&node).copied().unwrap_or(0)
@@ -94,7 +111,7 @@ impl Cuts {
 
     /// Whether anything is cut.
     pub(crate) fn is_any(&self) -> bool {
-        !self.groups.is_empty() || !self.one_way.is_empty()
+        !(self.groups.is_empty() && self.one_way.is_empty() && self.misdirected.is_empty())
     }
 }
 

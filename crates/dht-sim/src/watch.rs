@@ -57,7 +57,8 @@ pub(crate) struct Watch {
     reached: bool,
     /// Since when it has held without a break.
     based_since: Option<Instant>,
-    /// Whom each node has held as its predecessor and has no reason to believe gone.
+    /// Whom each node has held as its predecessor and has no reason to believe gone; after a breach
+    /// only the last one.
     known: BTreeMap<Id, BTreeSet<Id>>,
     /// Whom each node has ever heard of in this life or an earlier one that it remembers.
     acquainted: BTreeMap<Id, BTreeSet<Id>>,
@@ -97,7 +98,8 @@ impl Watch {
         self.last_change = now;
         let held = before.and_then(|before| before.predecessor);
         let was_member = before.is_some_and(|before| before.state == NodeState::Member);
-        if was_member && links.state != NodeState::Member {
+        let is_going = was_member && links.state != NodeState::Member;
+        if is_going {
             self.unlearn(node);
         }
         let is_guest = !was_member && links.state == NodeState::Member && !links.alone;
@@ -105,6 +107,9 @@ impl Watch {
         let neighbors = links.successors.iter().chain(&links.predecessors).copied();
         self.acquainted.entry(node).or_default().extend(neighbors);
         self.links.nodes.insert(node, links);
+        if is_going {
+            self.check_conditions();
+        }
         if is_guest && !one_live_successor::check_node(&self.links, node) {
             self.broke(Breach::SecondRing { node });
         }
@@ -117,7 +122,11 @@ impl Watch {
         let is_member =
             |id: &Id| self.links.nodes.get(id).is_some_and(|held| held.state == NodeState::Member);
         if let Some(taken) = taken.filter(is_member) {
-            self.known.entry(node).or_default().insert(taken);
+            let known = self.known.entry(node).or_default();
+            if self.breach.is_some() {
+                known.clear();
+            }
+            known.insert(taken);
         }
         self.check(now);
         true
@@ -134,6 +143,11 @@ impl Watch {
                 known.remove(&node);
             });
         }
+        self.check_conditions();
+    }
+
+    /// After a fault: whether it broke a condition of the proofs.
+    fn check_conditions(&mut self) {
         if self.breach.is_some() {
             return;
         }
@@ -223,6 +237,11 @@ impl Watch {
         }
     }
 
+    /// Whom a node has heard of.
+    pub(crate) fn acquaintances(&self, node: Id) -> Vec<Id> {
+        self.acquainted.get(&node).into_iter().flatten().copied().collect()
+    }
+
     pub(crate) fn links(&self) -> &Links {
         &self.links
     }
@@ -279,6 +298,11 @@ impl Watch {
 
     fn broke(&mut self, breach: Breach) {
         self.breach.get_or_insert(breach);
+        // Without the proofs a node may lose sight of those who came before its predecessor.
+        for (node, known) in &mut self.known {
+            let held = self.links.nodes.get(node).and_then(|held| held.predecessor);
+            known.retain(|id| Some(*id) == held);
+        }
         (self.reached, self.based_since) = (false, None);
     }
 

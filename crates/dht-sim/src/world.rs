@@ -140,25 +140,30 @@ impl World {
     }
 
     /// Tells everybody who has no place yet again to join: through the member it was first told of,
-    /// or, if that one is gone, through any.
-    pub fn retry_joins(&mut self) {
-        let members = self.members();
+    /// or, if that one has no place either, through any that has one or had one. Whether there was
+    /// anybody to tell.
+    pub fn retry_joins(&mut self) -> bool {
+        let has_place = |n: &u64| self.member(*n).node.state() != NodeState::Joining;
+        let hosts: Vec<u64> = self.running().into_iter().filter(has_place).collect();
+        let mut any = false;
         for n in self.running() {
             let member = self.member(n);
             let is_pending = member.node.state() == NodeState::Joining;
             let Some(via) = member.via.filter(|_| is_pending) else { continue };
             let reaches = |other: &u64| self.cuts.lets_through(n, *other);
-            let others: Vec<u64> = match self.is_running(via) {
+            let others: Vec<u64> = match self.is_member(via) {
                 true => vec![via],
-                false => members.iter().copied().filter(reaches).collect(),
+                false => hosts.iter().copied().filter(reaches).collect(),
             };
             let contacts: Vec<Contact> =
                 others.iter().map(|other| self.member(*other).me.clone()).collect();
             if !contacts.is_empty() {
+                any = true;
                 self.watch.acquaint(self.member(n).me.id, ids(&contacts));
                 self.command(n, Command::Join { via: contacts });
             }
         }
+        any
     }
 
     /// Ends a node's life silently.
@@ -186,7 +191,7 @@ impl World {
     /// back by itself, through those its last life remembered.
     pub fn restart(&mut self, n: u64) {
         let Some(member) = self.members.get(&n) else { return };
-        let (id, via) = (member.me.id, member.via);
+        let (id, via, was_alone) = (member.me.id, member.via, member.node.snapshot().alone);
         let (contacts, open) = (member.disk.contacts.clone(), member.disk.open.clone());
         self.fail(n);
         self.begin_life(n, id, true);
@@ -195,9 +200,9 @@ impl World {
         self.watch.acquaint(id, contacts.iter().map(|held| held.id));
         self.command(n, Command::Remember { contacts, open });
         match via {
+            // It was all that was left of its ring.
+            _ if knows_nobody && was_alone => self.command(n, Command::Found),
             Some(via) if knows_nobody => self.join(n, via),
-            // It was the first and has never met anybody.
-            None if knows_nobody => self.command(n, Command::Found),
             _ => {}
         }
     }
@@ -213,6 +218,14 @@ impl World {
     pub fn cut_one_way(&mut self, from: u64, to: u64) {
         self.trace.line(self.now, format_args!("cut {from} to {to}"));
         self.cuts.cut_one_way(from, to);
+        self.on_cut();
+    }
+
+    /// From now on whoever dials this node gets somebody else: its record names a wrong address. Its
+    /// own questions still go out.
+    pub fn misdirect(&mut self, n: u64) {
+        self.trace.line(self.now, format_args!("{n} is misdirected"));
+        self.cuts.misdirect(n);
         self.on_cut();
     }
 
@@ -324,6 +337,11 @@ impl World {
         self.watch.problems()
     }
 
+    /// Whom a node has heard of in this life, or in earlier ones that it remembers.
+    pub fn acquaintances(&self, n: u64) -> Vec<Id> {
+        self.id_of(n).map(|id| self.watch.acquaintances(id)).unwrap_or_default()
+    }
+
     /// Which condition of the invariants is broken at the moment.
     pub fn breach(&self) -> Option<Breach> {
         self.watch.breach()
@@ -343,11 +361,16 @@ impl World {
     /// off, in one ring, with every list and predecessor as the order says.
     pub fn flaws(&self) -> Vec<Violation> {
         let reaches = |a: Id, b: Id| match (self.number_at(a), self.number_at(b)) {
-            (Some(a), Some(b)) => self.cuts.lets_through(a, b) && self.cuts.lets_through(b, a),
+            (Some(a), Some(b)) => self.cuts.both_ways(a, b),
             _ => false,
         };
-        let circles = self.watch.circles(reaches);
-        circles.iter().flat_map(|circle| ideal::check(self.watch.links(), circle)).collect()
+        let links = self.watch.links();
+        let mut circles = self.watch.circles(reaches);
+        // Where nobody ever had a place there is no ring to come into.
+        let has_place =
+            |id: &Id| links.nodes.get(id).is_some_and(|held| held.state != NodeState::Joining);
+        circles.retain(|circle| circle.iter().any(has_place));
+        circles.iter().flat_map(|circle| ideal::check(links, circle)).collect()
     }
 
     /// What keeps these nodes from forming one ideal ring. Whether others run too is not looked at.
@@ -424,7 +447,7 @@ impl World {
     fn on_cut(&mut self) {
         let (cuts, numbers) = (&self.cuts, &self.numbers);
         let apart = |a: Id, b: Id| match (numbers.get(&a), numbers.get(&b)) {
-            (Some(a), Some(b)) => !cuts.lets_through(*a, *b) || !cuts.lets_through(*b, *a),
+            (Some(a), Some(b)) => !cuts.both_ways(*a, *b),
             _ => false,
         };
         self.watch.on_cut(apart);

@@ -3,13 +3,14 @@
 //! Source: Zave 2017, SufficientPrincipals: `p` is a principal if no adjacent pair `(a, b)` of any
 //! member's `[n] ++ successors` has `between(a, p, b)`. Together with OneLiveSuccessor it implies
 //! one ordered ring with connected appendages. Condition: there have been so many before, and no
-//! fault took one away since.
+//! fault took one away since. Who has begun to leave is none any more.
 
 use std::collections::BTreeSet;
 
+use dht_core::message::client::NodeState;
 use dht_core::{Id, between};
 
-use super::{Links, Violation};
+use super::{Links, NodeLinks, Violation};
 
 /// Whether there are too few.
 pub fn check(links: &Links) -> Vec<Violation> {
@@ -22,7 +23,9 @@ pub fn check(links: &Links) -> Vec<Violation> {
 
 /// How many members nobody skips.
 pub fn count(links: &Links) -> usize {
-    let members: Vec<Id> = links.members().map(|(id, _)| id).collect();
+    let stays = |held: &NodeLinks| held.state == NodeState::Member;
+    let members: Vec<Id> =
+        links.members().filter(|(_, held)| stays(held)).map(|(id, _)| id).collect();
     let mut skipped: BTreeSet<Id> = BTreeSet::new();
     for (node, held) in links.members() {
         let before = std::iter::once(&node).chain(&held.successors);

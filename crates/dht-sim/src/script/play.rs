@@ -13,6 +13,9 @@ use crate::world::{QUIET_LIMIT, World, WorldConfig};
 const JOIN_LIMIT: Duration = Duration::from_secs(60);
 /// How long a leaver may take to hand off what it holds; a script holds nothing (guess).
 const LEAVE_LIMIT: Duration = Duration::from_secs(60);
+/// How often `quiet` tells those that wait to join again: whoever could let them in may itself first
+/// have to find its way back (guess).
+const JOIN_ROUNDS: usize = 3;
 
 /// Plays a script to its end or to the first step at whose end something does not hold. The same
 /// script and seed give the same outcome.
@@ -170,11 +173,16 @@ impl Player {
     }
 
     fn quiet(&mut self) -> Vec<Violation> {
-        self.world.retry_joins();
-        match self.world.run_until_quiet(QUIET_LIMIT) {
-            Ok(()) => self.world.flaws(),
-            Err(violation) => vec![violation],
+        for _ in 0..JOIN_ROUNDS {
+            let any = self.world.retry_joins();
+            if let Err(violation) = self.world.run_until_quiet(QUIET_LIMIT) {
+                return vec![violation];
+            }
+            if !any {
+                break;
+            }
         }
+        self.world.flaws()
     }
 
     fn describe(&self, number: usize, violations: Vec<Violation>) -> Vec<ScriptProblem> {

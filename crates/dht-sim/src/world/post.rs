@@ -200,9 +200,9 @@ impl World {
                 Effect::Notice(notice) => self.on_notice(n, notice),
             }
         }
-        self.refresh(n);
-        if let Some(for_good) = has_left {
-            self.end_life(n, Stage::Left, for_good);
+        match has_left {
+            Some(for_good) => self.end_life(n, Stage::Left, for_good),
+            None => self.refresh(n),
         }
     }
 
@@ -306,6 +306,11 @@ impl World {
             self.lose(call);
             return;
         }
+        if self.cuts.is_misdirected(to) {
+            let delay = self.draw_delay();
+            self.post(delay, Parcel::Answer { call, outcome: Err(Failure::NotThatPeer) });
+            return;
+        }
         self.trace.line(self.now, format_args!("{to} is asked by {}: {request:?}", call.by));
         if self.post.holds_notifies && matches!(request, Request::Notify { .. }) {
             self.post.notifies.retain(|held| held.to != to || held.from.id != from.id);
@@ -368,7 +373,7 @@ impl World {
             Notice::Died { contact } => {
                 let about = number(contact);
                 let same_life = self.is_in_life(about, contact.incarnation());
-                let reaches = self.cuts.lets_through(n, about) && self.cuts.lets_through(about, n);
+                let reaches = self.cuts.both_ways(n, about);
                 let by = self.member(n).me.id;
                 self.watch.on_verdict(by, contact.id, same_life, reaches);
             }

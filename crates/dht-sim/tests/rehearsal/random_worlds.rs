@@ -1,8 +1,6 @@
 //! Worlds in which nodes come and go at random while messages are slow and get lost. Faults stay
 //! within the conditions of the proofs, so every invariant is checked after every event.
 
-mod common;
-
 use std::ops::Range;
 use std::time::Duration;
 
@@ -11,7 +9,7 @@ use dht_sim::world::{World, WorldConfig};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use common::{depth, may_lose, settle, story};
+use crate::common::{depth, may_lose, settle, story};
 
 /// Nodes are numbered below this, so that ids are used again.
 const NUMBERS: u64 = 24;

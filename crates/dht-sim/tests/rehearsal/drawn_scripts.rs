@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
+use std::ops::Range;
 
+use dht_sim::script::{parse, run};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -95,4 +97,24 @@ fn step(
         }
         _ => format!("wait {}", rng.random_range(0..3000)),
     }
+}
+
+/// Plays drawn scripts; the ring must be ideal at the end of each, whatever happened.
+fn all_hold(seeds: Range<u64>, menu: Menu) {
+    for seed in seeds {
+        let text = draw(seed, menu);
+        let script = parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        let outcome = run(&script, seed);
+        assert!(outcome.ok, "line {}: {:#?}\n{text}", outcome.step, outcome.problems);
+    }
+}
+
+#[test]
+fn drawn_scripts_end_ideal() {
+    all_hold(0..250, Menu { ids: 10, ring: 5, steps: 14, cuts: false });
+}
+
+#[test]
+fn drawn_scripts_with_cuts_and_late_replies_end_ideal() {
+    all_hold(0..250, Menu { ids: 10, ring: 5, steps: 14, cuts: true });
 }

@@ -1,0 +1,11 @@
+//! Rehearsals: scenarios, random worlds, drawn scripts, and the fault cases of the ring, all on the
+//! very state machine that real nodes run.
+
+mod cases;
+mod checkers;
+mod common;
+mod drawn_scripts;
+mod hops;
+mod random_worlds;
+mod registers;
+mod scenarios;
