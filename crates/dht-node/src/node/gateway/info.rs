@@ -2,12 +2,15 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use dht_core::config::RingParams;
 use dht_core::manifest::{ChunkRef, Content, ContentHash};
 use dht_core::message::bulk::MAX_CHUNKS;
-use dht_core::message::client::{ClientResponse, InfoReport};
-use dht_core::register::Key;
+use dht_core::message::client::{ClientResponse, InfoReport, ReplicaState};
+use dht_core::message::ring::{Request, Response};
+use dht_core::message::{Answer, Frame};
+use dht_core::register::{FIRST_EPOCH, Key};
 use dht_core::{Contact, PeerKey};
 use futures_util::stream::{self, StreamExt};
 
@@ -21,7 +24,8 @@ use crate::node::shared::Shared;
 /// Answers `info`.
 pub(super) async fn info(shared: &Arc<Shared>, key: Key) -> Result<ClientResponse, ClientFailure> {
     let params = super::place(shared).await?;
-    let file = manifest::read(shared, key).await?;
+    let mut file = manifest::read(shared, key.clone()).await?;
+    ask_the_rest(shared, &params, &key, &file.report.version, &mut file.replicas).await;
     let (refs, chunk_count) =
         listed(shared, params, &file.manifest.content, file.manifest.size).await?;
     let mut chunks = holders(shared, &params, refs).await;
@@ -34,6 +38,36 @@ pub(super) async fn info(shared: &Arc<Shared>, key: Key) -> Result<ClientRespons
         chunk_count,
     }))
 }
+
+/// A read ends with a majority: those that had not answered by then are asked now.
+async fn ask_the_rest(
+    shared: &Arc<Shared>,
+    params: &RingParams,
+    key: &Key,
+    version: &str,
+    replicas: &mut [(Contact, ReplicaState)],
+) {
+    let part = key.id().part(params.part_bits);
+    let silent = replicas.iter_mut().filter(|(_, state)| *state == ReplicaState::Silent);
+    let asked = silent.map(|(peer, state)| async move {
+        let request = Request::ReadRegister { part, epoch: FIRST_EPOCH, key: key.clone() };
+        let frame = Frame::Ring { from: 0, to: peer.index, request };
+        let reply = shared.endpoint.request(&peer.record, frame);
+        if let Ok(Ok(reply)) = tokio::time::timeout(REST_TIMEOUT, reply).await
+            && let Answer::Ring(Response::Register { register, .. }) = reply.answer
+        {
+            *state = match register {
+                Some(held) if held.ballot.to_string() == version => ReplicaState::Current,
+                Some(_) => ReplicaState::Outdated,
+                None => ReplicaState::Missing,
+            };
+        }
+    });
+    futures_util::future::join_all(asked).await;
+}
+
+/// How long `info` waits for one that a read did not wait for (guess: a dead one takes all of it).
+const REST_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The first chunks of a file, and how many there are in all.
 async fn listed(
