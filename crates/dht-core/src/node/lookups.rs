@@ -230,8 +230,20 @@ impl Node {
                     self.on_merge_check(contact, owner.contact);
                 }
             }
-            Reason::Quorum { number } => self.on_quorum_lookup(number, &query, outcome),
+            Reason::Quorum { number } => {
+                // The lookup of a key that a client reads or writes.
+                self.count_lookup(&query, outcome.is_ok());
+                self.on_quorum_lookup(number, &query, outcome);
+            }
             Reason::Keepers { kind } => self.on_keepers(kind, outcome),
+        }
+    }
+
+    fn count_lookup(&mut self, query: &LookupQuery, found: bool) {
+        let counts = self.counters.lookups.entry(query.routing()).or_default();
+        match found {
+            true => counts.found(query.hops(), query.timeouts()),
+            false => counts.failed(query.timeouts()),
         }
     }
 
@@ -243,11 +255,7 @@ impl Node {
         outcome: Result<Owner, LookupFailure>,
     ) {
         if purpose == Purpose::Client {
-            let counts = self.counters.lookups.entry(query.routing()).or_default();
-            match &outcome {
-                Ok(_) => counts.found(query.hops(), query.timeouts()),
-                Err(_) => counts.failed(query.timeouts()),
-            }
+            self.count_lookup(query, outcome.is_ok());
         }
         let report = query.report(outcome.as_ref().map_err(|failure| *failure), self.out.now);
         let successors = outcome.map(|owner| owner.successors).unwrap_or_default();
