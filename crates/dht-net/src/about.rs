@@ -43,7 +43,7 @@ impl About {
 }
 
 /// Version of the protocol: changes when old and new nodes could not understand each other.
-pub(crate) const VERSION: u16 = 1;
+pub const VERSION: u16 = 1;
 
 #[cfg(test)]
 mod tests {

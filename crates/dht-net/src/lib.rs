@@ -33,6 +33,7 @@ mod transport;
 #[cfg(test)]
 mod tests;
 
+pub use about::VERSION as PROTOCOL_VERSION;
 pub use body::{BodyReader, BodyWriter};
 pub use config::{EndpointConfig, Limits};
 pub use endpoint::Endpoint;

@@ -11,7 +11,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use super::units::parse_duration;
-use super::version::LONG_VERSION;
+use super::version::long_version;
 
 pub(crate) use files::{GetArgs, InfoArgs, LsArgs, PutArgs, RmArgs};
 pub(crate) use measure::{
@@ -26,7 +26,7 @@ pub(crate) use run::RunArgs;
 #[derive(Clone, Debug, Parser)]
 #[command(
     name = "dht-node",
-    version = LONG_VERSION,
+    version = long_version(),
     subcommand_help_heading = "Commands",
     subcommand_precedence_over_arg = false,
     after_help = "Examples:\n  \
@@ -57,8 +57,15 @@ pub(crate) struct Globals {
     /// Show no progress (it is shown only on a terminal anyway)
     #[arg(long, global = true)]
     pub(crate) no_progress: bool,
-    /// When to use colours; NO_COLOR is honoured
-    #[arg(long, global = true, value_enum, value_name = "WHEN", default_value = "auto")]
+    /// When to use colours: auto, always or never; NO_COLOR is honoured
+    #[arg(
+        long,
+        global = true,
+        value_enum,
+        value_name = "WHEN",
+        default_value = "auto",
+        hide_possible_values = true
+    )]
     pub(crate) color: ColorArg,
     /// Longest time without progress
     #[arg(long, global = true, value_name = "D", value_parser = parse_duration, default_value = "30s")]

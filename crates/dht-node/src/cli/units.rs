@@ -105,6 +105,12 @@ pub(crate) fn show_micros(micros: u64) -> String {
     }
 }
 
+/// A number of things, in words: `1 chunk`, `2 chunks`.
+pub(crate) fn count(number: u64, thing: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{number} {thing}{plural}")
+}
+
 fn split(text: &str) -> Result<(f64, &str), UnitError> {
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
@@ -172,5 +178,6 @@ mod tests {
         );
         let times = [7, 1_500, 2_340_000].map(show_micros);
         assert_eq!(times, ["7 us", "1.50 ms", "2.34 s"]);
+        assert_eq!([0, 1, 2].map(|n| count(n, "hop")), ["0 hops", "1 hop", "2 hops"]);
     }
 }

@@ -3,8 +3,7 @@
 use dht_core::message::client::MAX_SAMPLES;
 use dht_core::message::ring::Routing;
 use dht_core::stats::Histogram;
-use futures_util::StreamExt;
-use futures_util::stream;
+use futures_util::{Stream, StreamExt, stream};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -37,6 +36,14 @@ pub struct SurveyRow {
     pub timeouts: u64,
 }
 
+impl SurveyRow {
+    fn add(&mut self, other: &SurveyRow) {
+        self.hops.merge(&other.hops);
+        self.failed = self.failed.saturating_add(other.failed);
+        self.timeouts = self.timeouts.saturating_add(other.timeouts);
+    }
+}
+
 /// Runs `plan` over the members of a walk, several of them at once. `progress` is told the lookups
 /// done. Members that cannot be reached fail their share of the lookups.
 pub async fn survey(
@@ -54,45 +61,46 @@ pub async fn survey(
         }
     }
     let mut row = SurveyRow::default();
-    let mut done = 0;
-    let mut outcomes = stream::iter(errands)
-        .map(|(member, lookups, seed)| ask_one(member, lookups, seed, plan))
-        .buffer_unordered(AT_ONCE);
-    while let Some(outcome) = outcomes.next().await {
-        row.hops.merge(&outcome.hops);
-        row.failed = row.failed.saturating_add(outcome.failed);
-        row.timeouts = row.timeouts.saturating_add(outcome.timeouts);
-        done += outcome.hops.total().saturating_add(outcome.failed);
-        progress(done);
+    let batches = stream::iter(errands)
+        .map(|(member, lookups, seed)| batches(member, lookups, seed, plan).boxed_local())
+        .flatten_unordered(AT_ONCE);
+    let mut batches = std::pin::pin!(batches);
+    while let Some(batch) = batches.next().await {
+        row.add(&batch);
+        progress(row.hops.total().saturating_add(row.failed));
     }
     Ok(row)
 }
 
-/// One member's share, in small batches one after the other: each answers in good time, and a lost
-/// one costs little.
-async fn ask_one(member: Option<Member>, lookups: u64, seed: u64, plan: SurveyPlan) -> SurveyRow {
-    let mut row = SurveyRow::default();
-    let Some(member) = member else {
-        row.failed = lookups;
-        return row;
-    };
-    let mut seeds = Pcg64Mcg::seed_from_u64(seed);
-    let mut left = lookups;
-    while left > 0 {
+/// One member's share, in small batches one after the other.
+fn batches(
+    member: Option<Member>,
+    lookups: u64,
+    seed: u64,
+    plan: SurveyPlan,
+) -> impl Stream<Item = SurveyRow> {
+    let errand = (member, lookups, Pcg64Mcg::seed_from_u64(seed));
+    stream::unfold(errand, move |(member, left, mut seeds)| async move {
         let lookups = u32::try_from(left).unwrap_or(u32::MAX).min(BATCH);
+        if lookups == 0 {
+            return None;
+        }
         let (routing, depth) = (plan.routing, plan.depth);
         let batch = Batch { lookups, routing, depth, seed: seeds.next_u64() };
-        match member.sample(batch).await {
-            Ok(report) => {
-                row.hops.merge(&Histogram::from_counts(report.histogram));
-                row.failed = row.failed.saturating_add(report.failed);
-                row.timeouts = row.timeouts.saturating_add(report.timeouts);
-            }
-            Err(_) => row.failed = row.failed.saturating_add(lookups.into()),
-        }
-        left -= u64::from(lookups);
-    }
-    row
+        let report = match &member {
+            Some(member) => member.sample(batch).await.ok(),
+            None => None,
+        };
+        let row = match report {
+            Some(report) => SurveyRow {
+                hops: Histogram::from_counts(report.histogram),
+                failed: report.failed,
+                timeouts: report.timeouts,
+            },
+            None => SurveyRow { failed: lookups.into(), ..SurveyRow::default() },
+        };
+        Some((row, (member, left - u64::from(lookups), seeds)))
+    })
 }
 
 /// How many of the lookups each member asks, every one of them drawn by itself.
@@ -106,11 +114,13 @@ fn draw_askers(chance: &mut Pcg64Mcg, members: usize, samples: u64) -> Vec<u64> 
     shares
 }
 
-/// Members that run their lookups at the same time (guess: enough to keep two processors busy).
-const AT_ONCE: usize = 8;
-/// Lookups of one request. 250 (guess: at 500 hops each and 20,000 hops a second they take 6 s, far
-/// below the time-out of 30 s).
-const BATCH: u32 = 250;
+/// Members that run their lookups at the same time. With [`BATCH`] it bounds the lookups under way:
+/// 32 keep two processors busy, and no answer waits so long in a queue that its asker takes the
+/// other side for dead, which would be counted as a time-out (measured: with 256, on a loaded
+/// machine, it happens).
+const AT_ONCE: usize = 2;
+/// Lookups of one request; a member runs them side by side.
+const BATCH: u32 = 16;
 const _: () = assert!(BATCH <= MAX_SAMPLES);
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use clap::Args;
 
 /// Flags of `run`, or of no command at all.
 #[derive(Clone, Debug, Default, Args)]
+#[command(next_help_heading = "Options of a node")]
 pub(crate) struct RunArgs {
     /// Any member of the ring to join: HOST:PORT, [V6]:PORT, ID@HOST:PORT or a ring ticket;
     /// repeatable

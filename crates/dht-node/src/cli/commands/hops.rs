@@ -1,5 +1,6 @@
 //! `hops`: measured hops beside theory.
 
+use dht_core::message::client::NodeState;
 use dht_core::message::ring::Routing;
 use dht_core::theory;
 
@@ -9,7 +10,9 @@ use crate::cli::exit::{Exit, Failure, Kind};
 use crate::cli::json::{HopRowJson, HopsJson};
 use crate::cli::output::{Output, table_text};
 use crate::cli::progress::Progress;
-use crate::client::{Client, ExactHops, SurveyPlan, SurveyRow, Walk, chi_square_p, survey};
+use crate::client::{
+    Client, ExactHops, SurveyPlan, SurveyRow, Walk, WalkedMember, chi_square_p, survey,
+};
 
 /// The depths that are measured (`docs/cli.md`).
 pub(super) const DEPTHS: [u16; 5] = [1, 2, 4, 8, 16];
@@ -23,6 +26,11 @@ pub(super) fn run(globals: &Globals, args: &HopsArgs, output: Output) -> Result<
     let (samples, seed) = (args.samples, args.seed.unwrap_or_else(rand::random));
     with_client(globals, async |client| {
         let walk = client.walk().await?;
+        let is_member = |member: &WalkedMember| member.report.state == NodeState::Member;
+        if !walk.members.first().is_some_and(is_member) {
+            let text = "the member asked has no place in its ring now; ask another with --node";
+            return Err(Failure::new(Kind::NotMember, text));
+        }
         if !walk.complete {
             let text = "the ring is not closed now, so nobody knows all its members; \
                         `dht-node ring` shows what is wrong";

@@ -9,7 +9,7 @@ use crate::cli::exit::{Exit, Failure, Kind};
 use crate::cli::json::{DetourJson, LookupJson, PeerJson, StepJson};
 use crate::cli::keys::{KeyJson, parse_key, show_key};
 use crate::cli::output::{Output, table_text};
-use crate::cli::units::show_micros;
+use crate::cli::units::{count, show_micros};
 use crate::client::LookupTarget;
 
 pub(super) fn run(globals: &Globals, args: &LookupArgs, output: Output) -> Result<Exit, Failure> {
@@ -95,12 +95,12 @@ fn word(reason: DetourReason) -> &'static str {
 fn for_people(json: &LookupJson, key: &Key, output: Output) -> String {
     let addr = |peer: &PeerJson| peer.addr.clone().unwrap_or_else(|| "unknown".to_owned());
     let mut text = format!(
-        "{} lies at {}\nowned by {} at {}: {} hops along {} at depth {}, {}\n\n",
+        "{} lies at {}\nowned by {} at {}: {} along {} at depth {}, {}\n\n",
         show_key(key.as_bytes()),
         json.id,
         json.owner.id,
         addr(&json.owner),
-        json.hops,
+        count(json.hops as u64, "hop"),
         json.routing,
         json.depth,
         show_micros(json.elapsed_us),

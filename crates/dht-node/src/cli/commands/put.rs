@@ -16,7 +16,7 @@ use crate::cli::json::{HexJson, PeerJson, PutJson};
 use crate::cli::keys::{KeyJson, parse_key, show_key};
 use crate::cli::output::Output;
 use crate::cli::progress::Progress;
-use crate::cli::units::show_bytes;
+use crate::cli::units::{count, show_bytes};
 use crate::client::{Client, PutOptions};
 
 /// Where the bytes come from.
@@ -179,13 +179,13 @@ fn shape(key: &Key, report: &PutReport, elapsed_ms: u64) -> PutJson {
 
 fn for_people(json: &PutJson, key: &Key) -> String {
     format!(
-        "stored {} as {}: {} chunks, {} of {} possible copies, {} hops, {} ms\n",
+        "stored {} as {}: {}, {} of {} possible copies, {}, {} ms\n",
         show_bytes(json.size),
         show_key(key.as_bytes()),
-        json.chunks,
+        count(json.chunks, "chunk"),
         json.acks,
         json.wanted,
-        json.hops,
+        count(json.hops.into(), "hop"),
         json.elapsed_ms,
     )
 }

@@ -5,7 +5,7 @@ use crate::cli::args::{Globals, RingArgs};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::json::{MemberJson, PeerJson, ProblemJson, RingJson};
 use crate::cli::output::{Output, table_text};
-use crate::cli::units::show_bytes;
+use crate::cli::units::{count, show_bytes};
 use crate::client::{IdentityReport, Walk};
 
 pub(super) fn run(globals: &Globals, args: &RingArgs, output: Output) -> Result<Exit, Failure> {
@@ -65,7 +65,7 @@ fn shape(identity: IdentityReport, walk: Walk) -> RingJson {
 
 fn for_people(json: &RingJson, output: Output) -> String {
     let state = if json.complete { "complete" } else { "NOT complete" };
-    let mut text = format!("ring {}: {} nodes, {state}\n\n", json.ring, json.nodes);
+    let mut text = format!("ring {}: {}, {state}\n\n", json.ring, count(json.nodes as u64, "node"));
     let mut table = output.table(&["node", "address", "state", ">arc", ">keys", ">stored"]);
     for member in &json.members {
         table.add_row([

@@ -14,7 +14,7 @@ use crate::cli::output::{Output, table_text};
 use crate::cli::settings::{Settings, Sources, Whence, gather};
 use crate::cli::signals::Signals;
 use crate::cli::{holder, log};
-use crate::node::{Node, NodeConfig, Ready, StartError, StopReason};
+use crate::node::{DataPlace, Node, NodeConfig, Ready, StartError, StopReason};
 
 pub(super) fn run(globals: &Globals, args: &RunArgs, output: Output) -> Result<Exit, Failure> {
     if !globals.node.is_empty() {
@@ -26,7 +26,7 @@ pub(super) fn run(globals: &Globals, args: &RunArgs, output: Output) -> Result<E
     let settings = gather(sources(globals, args)).map_err(|error| usage(&error))?;
     let plan = settings.plan().map_err(|error| usage(&error))?;
     if args.print_config {
-        return print(&settings, output);
+        return print(&settings, &plan.node.data, output);
     }
     log::start(plan.log, globals.color)?;
     let runtime = runtime()?;
@@ -51,7 +51,7 @@ fn sources(globals: &Globals, args: &RunArgs) -> Sources {
 }
 
 /// Every setting, its value, and whence it came.
-fn print(settings: &Settings, output: Output) -> Result<Exit, Failure> {
+fn print(settings: &Settings, data: &DataPlace, output: Output) -> Result<Exit, Failure> {
     let settings = settings
         .all()
         .iter()
@@ -64,7 +64,13 @@ fn print(settings: &Settings, output: Output) -> Result<Exit, Failure> {
                 }
                 Whence::Flag => ("flag", None),
             };
-            SettingJson { name: setting.spec.name, values: setting.values.clone(), source, origin }
+            let mut values = setting.values.clone();
+            if let (true, "data-dir", DataPlace::Dir(dir)) =
+                (values.is_empty(), setting.spec.name, data)
+            {
+                values.push(dir.display().to_string());
+            }
+            SettingJson { name: setting.spec.name, values, source, origin }
         })
         .collect();
     let json = SettingsJson { settings };
