@@ -1,6 +1,7 @@
 //! The walk round the ring: from member to member along their own links.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use dht_core::message::client::NeighborhoodReport;
 use dht_core::{Contact, Id};
@@ -148,7 +149,7 @@ async fn ask_the_unmet(client: &Client, trail: &mut Trail) {
 }
 
 async fn ask(client: &Client, contact: &Contact) -> Option<NeighborhoodReport> {
-    let member = client.dial(contact).await.ok()?;
+    let member = tokio::time::timeout(DIAL_WITHIN, client.dial(contact)).await.ok()?.ok()?;
     let report = member.neighborhood().await.ok()?;
     // Whoever answers speaks of itself, or the walk could be led in circles of made-up members.
     (report.contact.id == contact.id).then_some(report)
@@ -165,6 +166,10 @@ fn arc_of(ids: &[Id], at: usize) -> f64 {
 
 /// Most members a walk goes through; a longer ring is reported as not complete (guess).
 pub const MAX_WALK: usize = 10_000;
+/// How long a member may take to be connected to. 2.5 s (guess): time for one lost first packet, which
+/// goes out again after 1 s (RFC 9002, section 6.2.2); a dead neighbour must not make the rest of the
+/// walk old news.
+const DIAL_WITHIN: Duration = Duration::from_millis(2500);
 /// Most links that are asked whether they live, beside the walk (guess).
 const MAX_UNMET: usize = 256;
 

@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use dht_core::Id;
+use dht_core::message::client::NodeState;
+use dht_core::node::Snapshot;
+use dht_core::{Config, Id};
 use futures_util::future::join_all;
 use tokio::time::{Instant, sleep};
 
 use crate::cli::args::Globals;
 use crate::cli::exit::{Failure, Kind, one_line};
-use crate::client::{Client, ClientConfig, Walk};
+use crate::client::{Client, ClientConfig};
 use crate::node::{DataPlace, JoinAddr, Node, NodeConfig};
 
 /// Nodes in this process, on loopback, with everything in memory.
@@ -16,6 +18,8 @@ use crate::node::{DataPlace, JoinAddr, Node, NodeConfig};
 pub(super) struct Cast {
     nodes: Vec<Node>,
     timeout: Duration,
+    /// How long the lists are, if there are enough nodes.
+    list_len: usize,
     /// When patience ends.
     deadline: Option<Instant>,
 }
@@ -30,7 +34,8 @@ impl Cast {
     ) -> Result<Cast, Failure> {
         let patience = globals.deadline.unwrap_or(PATIENCE);
         let deadline = Instant::now().checked_add(patience);
-        let mut cast = Cast { nodes: Vec::new(), timeout: globals.timeout, deadline };
+        let (timeout, list_len) = (globals.timeout, Config::default().list_len());
+        let mut cast = Cast { nodes: Vec::new(), timeout, list_len, deadline };
         for number in 0..count {
             let mut config = NodeConfig::new(DataPlace::Ephemeral);
             config.listen = Some(([127, 0, 0, 1], 0).into());
@@ -70,23 +75,27 @@ impl Cast {
         self.nodes.retain(|node| node.contact().id != id);
     }
 
-    /// Waits until all nodes that live are in one ring, and all links and lists are right.
+    /// Waits until all nodes that live are in one ring, and all links and lists are right. The nodes
+    /// themselves are looked at: a walk from outside would first wait for whoever is dead.
     pub(super) async fn wait_for_one_ring(&self) -> Result<(), Failure> {
-        let client = self.client(0).await?;
-        let outcome = self.in_time("the ring did not come right", self.come_right(&client)).await;
-        client.close().await;
-        outcome?
+        let right = async {
+            while !self.is_right().await {
+                sleep(LOOK_EVERY).await;
+            }
+        };
+        self.in_time("the ring did not come right", right).await
     }
 
-    async fn come_right(&self, client: &Client) -> Result<(), Failure> {
-        while !self.is_right(&client.walk().await?) {
-            sleep(LOOK_EVERY).await;
+    async fn is_right(&self) -> bool {
+        let mut links = Vec::new();
+        for node in &self.nodes {
+            match node.snapshot().await {
+                Some(snapshot) => links.push(Links::of(&snapshot)),
+                None => return false,
+            }
         }
-        Ok(())
-    }
-
-    fn is_right(&self, walk: &Walk) -> bool {
-        walk.complete && walk.problems.is_empty() && walk.members.len() == self.nodes.len()
+        links.sort_by_key(|links| links.id);
+        all_right(&links, self.list_len)
     }
 
     /// Stops all nodes in order, all at the same time.
@@ -102,6 +111,38 @@ impl Cast {
     }
 }
 
+/// What a node holds of the others.
+#[derive(Clone, PartialEq, Eq, Debug)]
+struct Links {
+    id: Id,
+    is_member: bool,
+    predecessor: Option<Id>,
+    successors: Vec<Id>,
+}
+
+impl Links {
+    fn of(snapshot: &Snapshot) -> Links {
+        Links {
+            id: snapshot.me.id,
+            is_member: snapshot.state == NodeState::Member,
+            predecessor: snapshot.predecessor.as_ref().map(|contact| contact.id),
+            successors: snapshot.successors.iter().map(|contact| contact.id).collect(),
+        }
+    }
+}
+
+/// Whether everybody, in the order of the circle, holds just the next ones and the one before.
+fn all_right(ring: &[Links], list_len: usize) -> bool {
+    let size = ring.len();
+    let others = size.saturating_sub(1);
+    ring.iter().enumerate().all(|(at, links)| {
+        let next = |step: usize| ring[(at + step) % size].id;
+        let list = (1..=others.min(list_len)).map(next);
+        let before = (others > 0).then(|| next(others));
+        links.is_member && links.predecessor == before && links.successors.iter().copied().eq(list)
+    })
+}
+
 fn failed(error: &dyn std::fmt::Display) -> Failure {
     Failure::new(Kind::Failed, format!("a node of the demo: {}", one_line(&error.to_string())))
 }
@@ -112,4 +153,40 @@ const RING: &str = "demo";
 /// processors.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// Pause between two looks at the ring (guess: short beside the second that mending takes).
-const LOOK_EVERY: Duration = Duration::from_millis(50);
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ring(list_len: usize) -> Vec<Links> {
+        let id = |n: usize| Id::from_u64(n as u64 % 5);
+        let links = |n: usize| Links {
+            id: id(n),
+            is_member: true,
+            predecessor: Some(id(n + 4)),
+            successors: (1..=list_len).map(|step| id(n + step)).collect(),
+        };
+        (0..5).map(links).collect()
+    }
+
+    #[test]
+    fn one_wrong_link_is_seen() {
+        assert!(all_right(&ring(2), 2));
+        assert!(all_right(&ring(4), 16), "there are only four others");
+        assert!(!all_right(&ring(1), 2), "a short list");
+        let changes: [fn(&mut Links); 4] = [
+            |links| links.is_member = false,
+            |links| links.predecessor = Some(links.id),
+            |links| links.predecessor = None,
+            |links| links.successors.swap(0, 1),
+        ];
+        for change in changes {
+            let mut broken = ring(2);
+            change(&mut broken[3]);
+            assert!(!all_right(&broken, 2), "{broken:?}");
+        }
+        let alone = Links { id: Id::ZERO, is_member: true, predecessor: None, successors: vec![] };
+        assert!(all_right(&[alone], 16));
+    }
+}
