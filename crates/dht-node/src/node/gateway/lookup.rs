@@ -63,8 +63,13 @@ pub(super) async fn sample(
 
 async fn counted(shared: &Shared, target: LookupTarget) -> Result<Found, ClientFailure> {
     let found = shared.driver.lookup(target).await?;
-    if found.report.failure.is_none() {
-        shared.gateway.took(found.report.elapsed_us);
+    let report = &found.report;
+    match report.failure {
+        None => shared.gateway.took(report.elapsed_us),
+        Some(failure) => {
+            let (path, detours) = (&report.path, &report.detours);
+            tracing::debug!(id = %report.id, ?failure, ?path, ?detours, "a lookup found nobody");
+        }
     }
     Ok(found)
 }
@@ -90,6 +95,7 @@ fn point(seed: u64, number: u32) -> Id {
     Id::of_key(&name)
 }
 
-/// Lookups of one request at once. 32 by default (guess: keeps the connections busy; many more only
-/// lengthen each other's round trips).
-const AT_ONCE: usize = 32;
+/// Lookups of one request at once. 8 by default (guess: keeps the connections busy; when every
+/// member of a ring is sampled at once, more of them only push each other's round trips towards the
+/// time-outs of a loaded machine).
+const AT_ONCE: usize = 8;
