@@ -16,6 +16,7 @@ impl Progress {
             if visible { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bar = ProgressBar::with_draw_target(None, target);
         if visible {
+            bar.set_style(style(WORDS));
             bar.enable_steady_tick(TICK);
         }
         Progress { bar }
@@ -42,8 +43,7 @@ impl Progress {
             return;
         }
         if self.bar.length() != of {
-            let style = ProgressStyle::with_template(template);
-            self.bar.set_style(style.expect("the templates below are checked by a test"));
+            self.bar.set_style(style(template));
             match of {
                 Some(of) => self.bar.set_length(of),
                 None => self.bar.unset_length(),
@@ -59,8 +59,13 @@ impl Drop for Progress {
     }
 }
 
+fn style(template: &str) -> ProgressStyle {
+    ProgressStyle::with_template(template).expect("a test checks the templates below")
+}
+
 /// How often the display moves when nothing else does (guess).
 const TICK: Duration = Duration::from_millis(200);
+const WORDS: &str = "{spinner} {msg}";
 const BYTES: &str = "{spinner} {msg} {bytes} {binary_bytes_per_sec}";
 const BYTES_OF: &str = "{msg} [{bar:30}] {bytes}/{total_bytes} {binary_bytes_per_sec} {eta}";
 const COUNT_OF: &str = "{msg} [{bar:30}] {pos}/{len} {eta}";
@@ -71,7 +76,7 @@ mod tests {
 
     #[test]
     fn the_templates_are_valid() {
-        for template in [BYTES, BYTES_OF, COUNT_OF] {
+        for template in [WORDS, BYTES, BYTES_OF, COUNT_OF] {
             assert!(ProgressStyle::with_template(template).is_ok(), "{template}");
         }
     }

@@ -12,6 +12,8 @@ mod member;
 mod pace;
 mod problems;
 mod survey;
+#[cfg(test)]
+mod tests;
 mod transfer;
 mod walk;
 
