@@ -46,6 +46,8 @@ pub(crate) enum Verdict {
     Alive(Contact),
     /// Nobody got an answer.
     Dead(Contact),
+    /// It was found dead before: no news.
+    LongDead(Contact),
 }
 
 impl Liveness {
@@ -54,10 +56,10 @@ impl Liveness {
     pub(crate) fn verify(&mut self, out: &mut Outbox, contact: &Contact) -> Option<Verdict> {
         let peer = self.peer(contact, out.now);
         if contact.incarnation() < peer.incarnation {
-            return Some(Verdict::Dead(contact.clone()));
+            return Some(Verdict::LongDead(contact.clone()));
         }
         match peer.stage {
-            Stage::Dead => Some(Verdict::Dead(contact.clone())),
+            Stage::Dead => Some(Verdict::LongDead(contact.clone())),
             Stage::Direct(_) | Stage::Testified(_) | Stage::Indirect(_) => None,
             Stage::Quiet => {
                 peer.stage = Stage::Direct(contact.clone());
@@ -158,7 +160,7 @@ impl Liveness {
     pub(crate) fn gone(&mut self, contact: &Contact, now: Instant) -> Option<Verdict> {
         let peer = self.peer(contact, now);
         if contact.incarnation() < peer.incarnation || peer.stage == Stage::Dead {
-            return Some(Verdict::Dead(contact.clone()));
+            return Some(Verdict::LongDead(contact.clone()));
         }
         peer.stage = Stage::Dead;
         Some(Verdict::Dead(contact.clone()))
@@ -254,7 +256,7 @@ mod tests {
         assert_eq!(sent(&mut out), vec![(8, Request::ProbeFor { target: peer.clone() })]);
         assert_eq!(liveness.on_indirect(peer.key(), false), Some(Verdict::Dead(peer.clone())));
         assert!(liveness.is_dead(&peer));
-        assert_eq!(liveness.verify(&mut out, &peer), Some(Verdict::Dead(peer)));
+        assert_eq!(liveness.verify(&mut out, &peer), Some(Verdict::LongDead(peer)));
     }
 
     #[test]
@@ -303,7 +305,7 @@ mod tests {
         liveness.heard(&new, out.now);
         assert!(liveness.is_dead(&old), "an older life is over");
         assert_eq!(liveness.heard(&old, out.now), None);
-        assert_eq!(liveness.verify(&mut out, &old), Some(Verdict::Dead(old)));
+        assert_eq!(liveness.verify(&mut out, &old), Some(Verdict::LongDead(old)));
         assert!(!liveness.is_dead(&new));
     }
 }

@@ -403,6 +403,7 @@ impl Node {
                 self.out.notice(Notice::Died { contact: contact.clone() });
                 self.ring.on_dead(&mut self.out, &contact);
             }
+            Some(Verdict::LongDead(contact)) => self.ring.on_dead(&mut self.out, &contact),
             Some(Verdict::Alive(contact)) => {
                 self.clear_failed(contact.id);
                 self.ring.on_alive(&mut self.out, &contact);

@@ -211,10 +211,15 @@ impl Node {
         let links = self.ring.links();
         let neighbors: Vec<Contact> =
             links.successors().iter().chain(links.predecessors()).cloned().collect();
+        let knew_nobody = self.remembered.contacts().is_empty();
         for contact in &neighbors {
             if !self.liveness.is_dead(contact) && self.remembered.note(contact, self.out.now) {
                 self.unsaved = true;
             }
+        }
+        if knew_nobody {
+            // One that is killed within the first period should find its way back, too.
+            self.save();
         }
     }
 

@@ -40,7 +40,7 @@ impl Node {
             self.out.reply(reply, Response::NotMember);
             return;
         }
-        if from.key() != self.ring.links().me().key() {
+        if from.key() != self.ring.links().me().key() && !self.is_unproven(&from, &request) {
             self.note_heard(&from);
         }
         let out = &mut self.out;
@@ -81,6 +81,17 @@ impl Node {
             }
             request => self.on_data_request(reply, from, request),
         }
+    }
+
+    /// Whether this may be a copy of a neighbour's key that looks for a place: a life newer than the
+    /// one that holds the place says nothing of that one before it was let in (case 11).
+    fn is_unproven(&self, from: &Contact, request: &Request) -> bool {
+        let seeks_place = matches!(request, Request::Ping | Request::Route(_) | Request::Join);
+        let links = self.ring.links();
+        let mut held = links.successors().iter().chain(links.predecessors());
+        let is_older =
+            |held: &Contact| held.key() == from.key() && held.incarnation() < from.incarnation();
+        seeks_place && held.any(is_older)
     }
 
     /// What our own state says to a routing question (`docs/protocol.md`, "Owning").
