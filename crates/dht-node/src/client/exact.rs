@@ -42,13 +42,16 @@ impl ExactHops {
 /// Hops from every member to the owner.
 fn hops_to(ring: &[Id], owner: usize, depth: usize) -> Vec<usize> {
     let size = ring.len();
-    let mut hops = vec![0; size];
     // From the nearest asker before the owner outwards, so that the rest of each walk is known.
+    let mut by_distance = vec![0];
     for away in 1..size {
         let asker = (owner + size - away) % size;
-        hops[asker] = 1 + hops[next_node(ring, asker, ring[owner], depth)];
+        let next = next_node(ring, asker, ring[owner], depth);
+        let left = (owner + size - next) % size;
+        assert!(left < away, "every hop comes closer, or the yardstick itself is wrong");
+        by_distance.push(1 + by_distance[left]);
     }
-    hops
+    by_distance
 }
 
 /// Whom a member asks that looks for `key` and does not own it: the first entry whose arc holds the
