@@ -139,6 +139,15 @@ impl NodeProcess {
         ended.unwrap_or_else(|| panic!("it did not end; the log:\n{}", self.log_text()))
     }
 
+    /// The most memory the process ever had, in bytes, as Linux counts it.
+    pub fn peak_memory(&self) -> u64 {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{path}: {error}"));
+        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+        let kib = peak.and_then(|text| text.trim().strip_suffix(" kB")).expect("in every status");
+        kib.trim().parse::<u64>().expect("a number") << 10
+    }
+
     /// Whether the process runs.
     pub fn is_running(&mut self) -> bool {
         self.child.try_wait().expect("it was started by us").is_none()

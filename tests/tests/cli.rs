@@ -284,6 +284,39 @@ fn an_interrupted_put_leaves_no_file() {
     assert_eq!(cluster.json(0, &["ls"])["keys"].as_array().map(Vec::len), Some(0));
 }
 
+/// Case 72: while a transfer holds up a stop, a second signal ends the node at once.
+#[test]
+fn a_second_signal_ends_a_node_at_once() {
+    let mut cluster = Cluster::ring(1, Settings::quick());
+    let addr = cluster.addr(0);
+    let mut child = command(&["put", "stuck", "-", "--node", &addr, "--timeout", "2m"])
+        .stdin(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("the binary can be started");
+    let mut stdin = child.stdin.take().expect("it is piped");
+    std::io::Write::write_all(&mut stdin, &data::bytes(2 << 20, 3)).expect("it reads");
+    wait_for("chunks arrive", || {
+        let stats = cluster.json(0, &["stats"]);
+        let chunks = stats["store"]["chunks"].as_u64().unwrap_or(0);
+        if chunks >= 1 { Ok(()) } else { Err(stats.to_string()) }
+    });
+    cluster.process(0).signal(Signal::Term);
+    wait_for("it waits for its client", || {
+        let log = cluster.log(0);
+        if log.contains("waiting for clients") { Ok(()) } else { Err(log) }
+    });
+    cluster.process(0).signal(Signal::Int);
+    assert_eq!(cluster.ended(0), 130, "{}", cluster.log(0));
+    // The client cannot know that nobody is there any more; it would find out in half a minute.
+    child.kill().expect("it still waits: nothing was acknowledged");
+    child.wait().expect("it is ours");
+    drop(stdin);
+    cluster.start(0, &[]);
+    cluster.ready(0);
+    cluster.client(0, &["get", "stuck"]).expect(3);
+}
+
 /// Case 66: a node stays up when its standard input is closed or at its end.
 #[test]
 fn a_node_needs_no_standard_input() {
