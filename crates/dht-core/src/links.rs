@@ -31,6 +31,9 @@ impl Links {
         min_peers: usize,
         predecessor_peers: usize,
     ) -> Links {
+        // Two lives of one place must never use the same stamp: a question that names the old life may
+        // be answered by the new one (S17). An odd factor spreads lives over the whole range.
+        let stamp = me.incarnation().wrapping_mul(0x9E37_79B9_7F4A_7C15);
         Links {
             me,
             list_len,
@@ -39,7 +42,7 @@ impl Links {
             successors: Vec::new(),
             predecessor: None,
             predecessors: Vec::new(),
-            stamp: 1,
+            stamp,
         }
     }
 
@@ -58,9 +61,15 @@ impl Links {
     /// Takes over a predecessor. Whether it is another one.
     pub(crate) fn set_predecessor(&mut self, predecessor: Option<Contact>) -> bool {
         let changed = !same(predecessor.as_slice(), self.predecessor.as_slice());
-        self.predecessor = predecessor;
+        let gone = std::mem::replace(&mut self.predecessor, predecessor);
         if changed {
-            let known = std::mem::take(&mut self.predecessors);
+            let mut known = std::mem::take(&mut self.predecessors);
+            if self.predecessor.is_none() {
+                // The one that was nearest is gone; those behind it are still worth knowing.
+                let is_gone =
+                    |entry: &Contact| gone.as_ref().is_some_and(|held| held.id == entry.id);
+                known.retain(|entry| !is_gone(entry));
+            }
             self.predecessors = self.back(known);
             self.touch();
         }
@@ -80,8 +89,19 @@ impl Links {
         if self.successors.is_empty() {
             return None;
         }
+        let head = self.successors.remove(0);
         self.touch();
-        Some(self.successors.remove(0))
+        Some(head)
+    }
+
+    /// Takes out the entry behind those of `skipped` at the front, if it is `dead`. A joiner's
+    /// earlier life does not count as the head of the member that lets it in.
+    pub(crate) fn drop_behind(&mut self, skipped: &[Id], dead: impl Fn(&Contact) -> bool) {
+        let at = self.successors.iter().position(|entry| !skipped.contains(&entry.id));
+        if let Some(at) = at.filter(|at| *at > 0 && dead(&self.successors[*at])) {
+            self.successors.remove(at);
+            self.touch();
+        }
     }
 
     /// Puts newer records of known peers in the place of older ones of the same life. A new life
@@ -203,6 +223,10 @@ impl Links {
     }
 
     fn touch(&mut self) {
+        if self.is_empty() {
+            // Without a neighbour there is nobody behind whom one could stand.
+            self.predecessors.clear();
+        }
         self.stamp = self.stamp.wrapping_add(1);
     }
 }
@@ -257,6 +281,22 @@ mod tests {
         links.set_predecessor(Some(contact(9)));
         assert_eq!(numbers(links.predecessors()), ids(&[9, 8]), "a new one stands before the old");
         assert_eq!(links.owned(), Some(Interval::new(Id::from_u64(9), Id::from_u64(10))));
+        links.set_successors([contact(20)]);
+        links.set_predecessor(None);
+        assert_eq!(numbers(links.predecessors()), ids(&[8]), "who is gone stands nowhere");
+        links.drop_head();
+        assert_eq!(numbers(links.predecessors()), ids(&[]), "nobody is near, nobody is behind");
+    }
+
+    #[test]
+    fn stamps_of_two_lives_differ() {
+        let life = |incarnation| {
+            let me = crate::testing::contact_in_life(10, incarnation);
+            let mut links = Links::new(me, 3, 3, 2);
+            links.set_successors([contact(20)]);
+            links.stamp()
+        };
+        assert_ne!(life(1), life(2));
     }
 
     #[test]

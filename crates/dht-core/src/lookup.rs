@@ -180,11 +180,16 @@ impl LookupQuery {
         if self.detours.len() < MAX_REPORTED {
             self.detours.push(Detour { contact: contact.clone(), reason });
         }
+        let failed_before = self.failed.contains(&contact.id);
         self.avoid(contact.id);
         // It may stand on the trail and on the path, if it died after it had answered.
         let asker = self.asker_is_member.then_some(self.asker.id);
         self.trail.retain(|live| live.id != contact.id || Some(live.id) == asker);
         self.past = None;
+        if failed_before {
+            // The one before it sends us there again: only upkeep can change that, and it takes time.
+            return LookupStep::Pause;
+        }
         self.ask_last_live()
     }
 

@@ -1,6 +1,8 @@
 //! Peers this node once knew: whom to ask for a way back, and where to look for a lost part of the
 //! ring.
 
+use std::collections::VecDeque;
+
 use crate::id::Id;
 use crate::peer::Contact;
 use crate::time::Instant;
@@ -9,6 +11,8 @@ use crate::time::Instant;
 #[derive(Clone, Debug)]
 pub(crate) struct Remembered {
     peers: Vec<Entry>,
+    /// Lives that ended with a LEAVE: old lists may still name them, and their silence is no news.
+    left: VecDeque<(Id, u64)>,
     limit: usize,
 }
 
@@ -23,11 +27,14 @@ struct Entry {
 
 impl Remembered {
     pub(crate) fn new(limit: usize) -> Remembered {
-        Remembered { peers: Vec::new(), limit }
+        Remembered { peers: Vec::new(), left: VecDeque::new(), limit }
     }
 
     /// A neighbour now. Whether that is news.
     pub(crate) fn note(&mut self, contact: &Contact, now: Instant) -> bool {
+        if self.left.iter().any(|(id, life)| *id == contact.id && contact.incarnation() <= *life) {
+            return false;
+        }
         match self.peers.iter_mut().find(|held| held.contact.id == contact.id) {
             Some(held) => {
                 let news = held.contact.record.sequence() != contact.record.sequence();
@@ -62,8 +69,12 @@ impl Remembered {
     }
 
     /// It left for good.
-    pub(crate) fn forget(&mut self, id: Id) {
-        self.peers.retain(|held| held.contact.id != id);
+    pub(crate) fn forget(&mut self, contact: &Contact) {
+        self.peers.retain(|held| held.contact.id != contact.id);
+        if self.left.len() == self.limit {
+            self.left.pop_front();
+        }
+        self.left.push_back((contact.id, contact.incarnation()));
     }
 
     /// Whether anybody fell silent and was not heard again.
@@ -116,7 +127,10 @@ mod tests {
         memory.note(&contact_in_life(1, 2), Instant(2));
         memory.fell_silent(&contact(1), Instant(3));
         assert!(!memory.has_silent(), "a verdict about an older life is void");
-        memory.forget(Id::from_u64(1));
-        assert!(memory.contacts().is_empty());
+        memory.forget(&contact_in_life(1, 2));
+        memory.fell_silent(&contact_in_life(1, 2), Instant(4));
+        assert!(memory.contacts().is_empty(), "who left is not silent");
+        memory.note(&contact_in_life(1, 3), Instant(5));
+        assert_eq!(memory.contacts().len(), 1, "but may come back");
     }
 }

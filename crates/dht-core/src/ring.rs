@@ -14,6 +14,7 @@ mod stabilize;
 use std::collections::VecDeque;
 
 use crate::event::{ReplyId, RpcId};
+use crate::id::Id;
 use crate::interval::Interval;
 use crate::links::Links;
 use crate::message::ring::{Neighbors, Response};
@@ -221,6 +222,8 @@ impl Ring {
             self.changes.push_back(Change::Removed { contact: dead.clone(), for_good: false });
             self.links_changed();
         }
+        let joiners: Vec<Id> = self.joins_waiting.iter().map(|(_, joiner)| joiner.id).collect();
+        self.links.drop_behind(&joiners, is_dead);
         self.wake_joins();
         self.check_emptied();
         self.settle(out);

@@ -196,7 +196,7 @@ impl Node {
     /// A neighbour is gone.
     pub(super) fn neighbor_removed(&mut self, contact: Contact, for_good: bool) {
         if for_good {
-            self.remembered.forget(contact.id);
+            self.remembered.forget(&contact);
             if !self.remembered.has_silent() {
                 self.ring.stand_alone();
             }
