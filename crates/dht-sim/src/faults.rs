@@ -70,7 +70,8 @@ impl Cuts {
         self.one_way.insert((from, to));
     }
 
-    /// Whoever dials this node from now on gets somebody else, since its record names a wrong address.
+    /// Whoever dials this node from now on gets somebody else, since its record names a wrong
+    /// address.
     pub(crate) fn misdirect(&mut self, node: u64) {
         self.misdirected.insert(node);
     }

@@ -86,8 +86,8 @@ impl Links {
         self.nodes.get(&id).is_some_and(NodeLinks::is_member)
     }
 
-    /// The node that a member would turn to next: its first live entry; without one its predecessor,
-    /// which an empty list adopts; without that itself.
+    /// The node that a member would turn to next: its first live entry; without one its
+    /// predecessor, which an empty list adopts; without that itself.
     pub fn best_successor(&self, id: Id, links: &NodeLinks) -> Id {
         let mut candidates = links.successors.iter().chain(&links.predecessor);
         candidates.find(|held| self.is_member(**held)).copied().unwrap_or(id)

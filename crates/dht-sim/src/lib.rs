@@ -1,9 +1,9 @@
 //! Whole rings of dht-core under a virtual clock.
 //!
 //! A [`world::World`] drives the very state machine that real nodes run, and answers its effects:
-//! messages with delay and loss, a disk, crashes, restarts, partitions. Everything is drawn from one
-//! seed, so the same seed gives the same trace, byte for byte. After every event the invariants of
-//! [`invariants`] are checked.
+//! messages with delay and loss, a disk, crashes, restarts, partitions. Everything is drawn from
+//! one seed, so the same seed gives the same trace, byte for byte. After every event the invariants
+//! of [`invariants`] are checked.
 //!
 //! - [`script`] plays one scenario, step by step (`dht-node sim script`);
 //! - [`hops`] walks lookups over rings of any size, by the rule that real nodes route by

@@ -15,8 +15,9 @@ use crate::invariants::{
 /// Most problems that are kept: the first ones tell the story.
 const MAX_PROBLEMS: usize = 64;
 
-/// How long a list may be on its way. The proofs know no messages: what was sent before the ring was
-/// as they have it may still arrive so much later. 1 s: longer than any delay that is simulated.
+/// How long a list may be on its way. The proofs know no messages: what was sent before the ring
+/// was as they have it may still arrive so much later. 1 s: longer than any delay that is
+/// simulated.
 const MESSAGE_LIFE: Duration = Duration::from_secs(1);
 
 /// Which condition of the proofs the environment has broken. Until the world is quiet again, only
@@ -39,10 +40,10 @@ pub enum Breach {
     },
     /// Messages between some nodes do not get through.
     Cut,
-    /// An isolated node let another one in: the two are a ring of their own until they meet the
-    /// rest.
+    /// An isolated node let another one in, or a founder without memory founded its ring again: a
+    /// ring of its own until it meets the rest.
     SecondRing {
-        /// Who was let in.
+        /// Who was let in, or the founder.
         node: Id,
     },
 }
@@ -121,13 +122,13 @@ impl Watch {
         }
         let is_member =
             |id: &Id| self.links.nodes.get(id).is_some_and(|held| held.state == NodeState::Member);
-        if let Some(taken) = taken.filter(is_member) {
-            let known = self.known.entry(node).or_default();
-            if self.breach.is_some() {
-                known.clear();
-            }
-            known.insert(taken);
+        let is_new = taken != held;
+        let taken = taken.filter(|id| is_new && is_member(id));
+        let known = self.known.entry(node).or_default();
+        if is_new && self.breach.is_some() {
+            known.clear();
         }
+        known.extend(taken);
         self.check(now);
         true
     }
@@ -188,6 +189,11 @@ impl Watch {
         self.broke(Breach::Cut);
     }
 
+    /// A node founds a ring that others are in already.
+    pub(crate) fn on_second_ring(&mut self, node: Id) {
+        self.broke(Breach::SecondRing { node });
+    }
+
     /// A lookup of this point by the driver begins.
     pub(crate) fn lookup_began(&mut self, key: Id) {
         self.asked.entry(key).or_default().lookups += 1;
@@ -223,8 +229,9 @@ impl Watch {
     /// Quiet has come and what should be ideal is: the conditions hold again.
     pub(crate) fn is_quiet(&mut self) {
         self.breach = None;
-        self.reached =
-            self.are_lists_full() && sufficient_principals::check(&self.links).is_empty();
+        self.reached = self.do_proofs_apply()
+            && self.are_lists_full()
+            && sufficient_principals::check(&self.links).is_empty();
         self.based_since = self.reached.then_some(Instant::ZERO);
     }
 
@@ -289,9 +296,14 @@ impl Watch {
         circles
     }
 
+    /// A list of one dies with every head: the proofs begin with two.
+    fn do_proofs_apply(&self) -> bool {
+        self.links.depth >= 2
+    }
+
     /// Whether no list is shorter than it should be: the proofs know no such state. After a dead
-    /// head was dropped a list lacks an entry for a moment, and a joiner that takes it over may skip
-    /// a member that nobody skipped before.
+    /// head was dropped a list lacks an entry for a moment, and a joiner that takes it over may
+    /// skip a member that nobody skipped before.
     fn are_lists_full(&self) -> bool {
         self.links.members().all(|(_, held)| held.successors.len() >= self.links.depth)
     }
@@ -314,7 +326,7 @@ impl Watch {
 
     fn check(&mut self, now: Instant) {
         let mut found = lists_in_order::check(&self.links);
-        if self.breach.is_none() {
+        if self.breach.is_none() && self.do_proofs_apply() {
             let are_full = self.are_lists_full();
             let enough = sufficient_principals::check(&self.links);
             let is_settled = self.based_since.is_some_and(|since| now.since(since) >= MESSAGE_LIFE);

@@ -2,8 +2,8 @@
 //!
 //! There are two ways to let things happen. *Timed*, every message takes its time and may get lost,
 //! and the nodes' own timers find out ([`World::run_for`], [`World::run_until_quiet`]). *Stepped*,
-//! time stands still: every message arrives at once, who is dead or cut off is known at once, and no
-//! timer fires ([`World::settle`]). After every event of either kind the invariants are checked.
+//! time stands still: every message arrives at once, who is dead or cut off is known at once, and
+//! no timer fires ([`World::settle`]). After every event of either kind the invariants are checked.
 
 mod clock;
 mod post;
@@ -203,6 +203,12 @@ impl World {
             // It was all that was left of its ring.
             _ if knows_nobody && was_alone => self.command(n, Command::Found),
             Some(via) if knows_nobody => self.join(n, via),
+            // The first of its ring, which died before it had saved whom it met: it founds the ring
+            // again, and the others, who remember it, take it in.
+            None if knows_nobody => {
+                self.watch.on_second_ring(id);
+                self.command(n, Command::Found);
+            }
             _ => {}
         }
     }
@@ -221,12 +227,17 @@ impl World {
         self.on_cut();
     }
 
-    /// From now on whoever dials this node gets somebody else: its record names a wrong address. Its
-    /// own questions still go out.
+    /// From now on whoever dials this node gets somebody else: its record names a wrong address.
+    /// Its own questions still go out.
     pub fn misdirect(&mut self, n: u64) {
         self.trace.line(self.now, format_args!("{n} is misdirected"));
         self.cuts.misdirect(n);
         self.on_cut();
+    }
+
+    /// From now on other things go wrong; what is on its way is not touched.
+    pub fn set_plan(&mut self, plan: FaultPlan) {
+        self.plan = plan;
     }
 
     /// Opens all ways again.
@@ -419,9 +430,8 @@ impl World {
         let member = Member { node, me, disk, stage, deadline, via, leaves_for_good };
         self.members.insert(n, member);
         self.numbers.insert(id, n);
-        if !keeps_disk {
-            self.watch.forgot(id);
-        }
+        // What it did not save in time is forgotten too.
+        self.watch.forgot(id);
         self.trace.line(self.now, format_args!("{n} starts its life {life}"));
         self.refresh(n);
     }

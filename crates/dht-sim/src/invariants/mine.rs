@@ -1,10 +1,10 @@
 //! Nobody but the right node says "mine", and a lookup ends only at a node that said so.
 //!
-//! Source: `docs/protocol.md`, "Owning". Condition for the first half: hand-overs. Between the moment
-//! a joiner has its place and the moment its successor hears of it, both may say "mine"; so a node
-//! does wrong only if it once held the owner as its predecessor, and has no reason to believe that
-//! it went: where the other conditions are broken, only if it holds it now. The second half holds
-//! always.
+//! Source: `docs/protocol.md`, "Owning". Condition for the first half: hand-overs. Between the
+//! moment a joiner has its place and the moment its successor hears of it, both may say "mine"; so
+//! a node does wrong only if it once held the owner as its predecessor, and has no reason to
+//! believe that it went: where the other conditions are broken, only if it holds it now. The second
+//! half holds always.
 
 use std::collections::BTreeSet;
 

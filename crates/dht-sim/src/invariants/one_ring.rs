@@ -1,7 +1,7 @@
 //! The best successors form one cycle that goes once round the circle, and every member reaches it.
 //!
-//! Source: Zave 2017, AtLeastOneRing, AtMostOneRing, OrderedRing, ConnectedAppendages. Condition: as
-//! for the two invariants that imply it. On smaller rings a disorder may pass if upkeep alone
+//! Source: Zave 2017, AtLeastOneRing, AtMostOneRing, OrderedRing, ConnectedAppendages. Condition:
+//! as for the two invariants that imply it. On smaller rings a disorder may pass if upkeep alone
 //! repairs it; the world that checks tries that out on a copy.
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -10,8 +10,8 @@ use dht_core::{Id, between};
 
 use super::{Links, Violation};
 
-/// Whether `node` did wrong when its predecessor changed from `before` to `taken`; `links` are those
-/// after the change.
+/// Whether `node` did wrong when its predecessor changed from `before` to `taken`; `links` are
+/// those after the change.
 pub fn check(links: &Links, node: Id, before: Id, taken: Option<Id>) -> Option<Violation> {
     let is_closer = taken.is_some_and(|taken| taken == before || between(before, taken, node));
     let is_live = links.nodes.get(&before).is_some_and(|held| held.state == NodeState::Member);

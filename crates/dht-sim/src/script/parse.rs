@@ -1,5 +1,5 @@
-//! Reads scripts. A script that was read makes sense: every node it names is known and runs where it
-//! has to.
+//! Reads scripts. A script that was read makes sense: every node it names is known and runs where
+//! it has to.
 
 use std::collections::{BTreeMap, BTreeSet};
 

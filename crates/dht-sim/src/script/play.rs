@@ -13,8 +13,8 @@ use crate::world::{QUIET_LIMIT, World, WorldConfig};
 const JOIN_LIMIT: Duration = Duration::from_secs(60);
 /// How long a leaver may take to hand off what it holds; a script holds nothing (guess).
 const LEAVE_LIMIT: Duration = Duration::from_secs(60);
-/// How often `quiet` tells those that wait to join again: whoever could let them in may itself first
-/// have to find its way back (guess).
+/// How often `quiet` tells those that wait to join again: whoever could let them in may itself
+/// first have to find its way back (guess).
 const JOIN_ROUNDS: usize = 3;
 
 /// Plays a script to its end or to the first step at whose end something does not hold. The same

@@ -158,9 +158,9 @@ impl World {
     }
 
     /// How long nothing may change before it is quiet: three periods of the slowest timer, which is
-    /// the merge probe at its longest jitter. A probe reaches one remembered stranger at a time, and
-    /// one without a place asks one remembered peer at a time, so whoever has many to ask needs a
-    /// whole round.
+    /// the merge probe at its longest jitter. A probe reaches one remembered stranger at a time,
+    /// and one without a place asks one remembered peer at a time, so whoever has many to ask needs
+    /// a whole round.
     fn patience(&self) -> Duration {
         let longest_period = self.config().merge_probe_every * 3 / 2;
         let to_ask = |snapshot: Snapshot| match snapshot.state {

@@ -315,7 +315,8 @@ fn endless_time_outs_overflow_nothing() {
     assert_eq!(node.snapshot().state, NodeState::Joining);
 }
 
-/// A node is dead for the rest of the ring exactly as long as its life lasts: the next one is heard.
+/// A node is dead for the rest of the ring exactly as long as its life lasts: the next one is
+/// heard.
 #[test]
 fn a_restart_is_noticed_as_a_new_life() {
     let mut world = ring(WorldConfig::new(depth(3), 10), &[0, 10, 20, 30]);

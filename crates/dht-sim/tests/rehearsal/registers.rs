@@ -67,8 +67,8 @@ fn a_ring_of_one_keeps_and_finds() {
     }
 }
 
-/// Case 15: sixteen nodes join at once through one member while 500 keys exist; each key is readable
-/// throughout.
+/// Case 15: sixteen nodes join at once through one member while 500 keys exist; each key is
+/// readable throughout.
 #[test]
 fn every_key_is_readable_while_sixteen_join_at_once() {
     const KEYS: usize = 500;
