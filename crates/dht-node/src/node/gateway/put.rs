@@ -156,6 +156,11 @@ impl Upload {
         chunk_size: u32,
     ) -> Result<PutReport, ClientFailure> {
         let hash = *self.hash.finalize().as_bytes();
+        // Chunks that hold a long list of chunks are not the file's.
+        let chunks = match &content {
+            Content::Inline(_) => 0,
+            Content::Chunks(_) | Content::ChunkList(_) => self.size.div_ceil(u64::from(chunk_size)),
+        };
         let manifest = Manifest {
             form: Manifest::FORM,
             size: self.size,
@@ -180,7 +185,7 @@ impl Upload {
                 size: self.size,
                 hash,
                 version: register.ballot.to_string(),
-                chunks: self.copies.len() as u64,
+                chunks,
                 acks: self.durable_copies().min(acks.len() as u32),
                 wanted: self.wanted.min(wanted as u32),
                 replicas: acks,
