@@ -94,6 +94,22 @@ impl Links {
         Some(head)
     }
 
+    /// One that acts as a member is known to hold its place in this life, whatever the lists say.
+    pub(crate) fn renew_life(&mut self, member: &Contact) {
+        let mut changed = false;
+        let newer = |held: &mut Contact| {
+            if held.id == member.id && held.incarnation() < member.incarnation() {
+                *held = member.clone();
+                changed = true;
+            }
+        };
+        let near = self.successors.iter_mut().chain(&mut self.predecessors);
+        near.chain(&mut self.predecessor).for_each(newer);
+        if changed {
+            self.touch();
+        }
+    }
+
     /// Takes out the entry behind those of `skipped` at the front, if it is `dead`. A joiner's
     /// earlier life does not count as the head of the member that lets it in.
     pub(crate) fn drop_behind(&mut self, skipped: &[Id], dead: impl Fn(&Contact) -> bool) {
@@ -162,6 +178,14 @@ impl Links {
     pub(crate) fn is_before_head(&self, x: Id) -> bool {
         let head = self.head().map_or(self.me.id, |head| head.id);
         between(self.me.id, x, head)
+    }
+
+    /// Whether this one should be the head instead of the present one: it lies before it, or it is a
+    /// newer life in its place.
+    pub(crate) fn is_better_head(&self, contact: &Contact) -> bool {
+        let is_new_life =
+            |head: &Contact| head.id == contact.id && head.incarnation() < contact.incarnation();
+        self.is_before_head(contact.id) || self.head().is_some_and(is_new_life)
     }
 
     /// Whether `x` lies between the predecessor and this node; without one, everybody else does.

@@ -162,7 +162,7 @@ impl Ring {
         self.links.set_predecessor(Some(member.clone()));
         self.standing = Standing::Member;
         self.introduce_to = Some(member);
-        self.changes.push_back(Change::Links);
+        self.links_changed();
         self.stabilize(out);
     }
 
@@ -354,7 +354,7 @@ impl Ring {
                     self.apply_head_answer(out, from, pushed, true);
                 }
             } else if let Some(candidate) = self.candidate.take() {
-                if self.links.is_before_head(candidate.id) {
+                if self.links.is_better_head(&candidate) {
                     self.step_two(out, candidate);
                 }
             } else if self.stabilize_again {

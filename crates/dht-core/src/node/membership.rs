@@ -35,6 +35,8 @@ const UNLINK_PATIENCE: Duration = Duration::from_secs(1);
 pub(super) struct Joining {
     via: Vec<Contact>,
     next: usize,
+    /// How many there were to ask at the last attempt.
+    known: u32,
     failures: u32,
     redirects: u32,
     is_attempting: bool,
@@ -104,6 +106,7 @@ impl Node {
         if known.is_empty() {
             return;
         }
+        self.joining.known = u32::try_from(known.len()).unwrap_or(u32::MAX);
         let via = known[self.joining.next % known.len()].clone();
         self.joining.next = self.joining.next.wrapping_add(1);
         self.joining.is_attempting = true;
@@ -118,6 +121,8 @@ impl Node {
             Ok(Owner { contact, predecessor, .. }) => {
                 self.ask_to_join(predecessor.unwrap_or(contact));
             }
+            // Silent: the next one.
+            Err(_) if self.liveness.is_suspect(&via.key()) => self.join_failed(via),
             // It may be isolated itself: it answers no lookups, but lets others in.
             Err(_) => self.ask_to_join(via),
         }
@@ -399,8 +404,16 @@ impl Node {
             return;
         }
         self.joining.failures = self.joining.failures.saturating_add(1);
-        let doubled = FIRST_PAUSE.saturating_mul(1 << self.joining.failures.min(10));
-        let pause = self.out.jittered(doubled.min(LONGEST_PAUSE));
+        // Everybody known is asked before the pauses grow: most of those remembered may be dead, and
+        // one that lives is found within one round.
+        let known = self.joining.known.max(1);
+        let pause = if self.joining.failures.is_multiple_of(known) {
+            let rounds = self.joining.failures / known;
+            FIRST_PAUSE.saturating_mul(1 << rounds.min(10)).min(LONGEST_PAUSE)
+        } else {
+            self.out.config.min_timeout
+        };
+        let pause = self.out.jittered(pause);
         self.out.set_timer(Timer::Join, pause);
         self.out.notice(Notice::JoinFailed { via });
     }

@@ -43,6 +43,13 @@ impl Node {
         if from.key() != self.ring.links().me().key() && !self.is_unproven(&from, &request) {
             self.note_heard(&from);
         }
+        let acts_as_member = matches!(
+            request,
+            Request::Neighbors { .. } | Request::Notify { .. } | Request::Push(_)
+        );
+        if acts_as_member {
+            self.ring.links_mut().renew_life(&from);
+        }
         let out = &mut self.out;
         match request {
             Request::Ping => {

@@ -299,3 +299,28 @@ fn without_a_majority_nothing_is_proposed_and_nothing_is_not_found() {
         "{read:?}"
     );
 }
+
+/// A node that is back before anybody noticed that it was gone, perhaps at another address: whoever
+/// asks its old life is answered by the new one, and must learn of it all the same.
+#[test]
+fn a_new_life_takes_the_place_of_the_old_one_in_every_list() {
+    let members = [0, 10, 20, 30];
+    for back in members {
+        let mut world = World::ring(small(), &members);
+        let contacts = world.nodes[&back].snapshot().remembered;
+        let params = RingParams::founding(RingId(1), 3);
+        let me = contact_in_life(back, 2);
+        let node = Node::new(me, params, world.config.clone(), back + 100, world.now);
+        world.nodes.insert(back, node);
+        let open = IntervalSet::new();
+        world.command(back, Command::Remember { contacts, open });
+        world.run(Duration::from_secs(20));
+        world.check_ideal();
+        for n in members.iter().filter(|n| **n != back) {
+            let snapshot = world.nodes[n].snapshot();
+            let mut held = snapshot.successors.iter().chain(&snapshot.predecessors);
+            let is_old = |held: &&Contact| number(held) == back && held.incarnation() == 1;
+            assert_eq!(held.find(is_old), None, "{n} still names the old life of {back}");
+        }
+    }
+}

@@ -30,7 +30,11 @@ enum Stage {
 impl Ring {
     /// "I believe I am your predecessor."
     pub(crate) fn on_notify(&mut self, out: &mut Outbox, from: Contact, behind: Vec<Contact>) {
-        if !matches!(self.standing, Standing::Member | Standing::Isolated) {
+        // A leaver listens too: whoever comes between it and its predecessor meanwhile must stand in
+        // what it tells its neighbours at the end.
+        let listens =
+            matches!(self.standing, Standing::Member | Standing::Isolated | Standing::Leaving);
+        if !listens {
             return;
         }
         if self.standing == Standing::Member {

@@ -74,7 +74,7 @@ impl Ring {
         if contact.key() == self.links.me().key() || self.standing != Standing::Member {
             return;
         }
-        if self.links.is_before_head(contact.id) {
+        if self.links.is_better_head(&contact) {
             self.candidate = Some(contact);
             self.settle(out);
         } else if let Some(next) = self.links.closest_preceding(contact.id).cloned() {
@@ -138,6 +138,12 @@ impl Ring {
         answer: Neighbors,
         pushed: bool,
     ) {
+        // The question may name an older life of it than the one known by now.
+        let newer = self
+            .links
+            .head()
+            .filter(|held| held.id == head.id && held.incarnation() > head.incarnation());
+        let head = newer.cloned().unwrap_or(head);
         self.take_list(&head, &answer);
         let me = self.links.me().id;
         let closer = answer.predecessor.clone().filter(|c| between(me, c.id, head.id));
@@ -164,13 +170,15 @@ impl Ring {
         response: Option<Response>,
     ) {
         match response {
-            Some(Response::Neighbors(answer)) if self.links.is_before_head(candidate.id) => {
+            Some(Response::Neighbors(answer)) if self.links.is_better_head(&candidate) => {
                 let displaced = self.links.head().cloned();
                 self.take_list(&candidate, &answer);
                 // One that was our head and is unknown to the new one lives in another part of the
                 // ring: it must not be forgotten.
-                let unknown =
-                    |held: &Contact| answer.successors.iter().all(|entry| entry.id != held.id);
+                let unknown = |held: &Contact| {
+                    held.id != candidate.id
+                        && answer.successors.iter().all(|entry| entry.id != held.id)
+                };
                 if let Some(contact) = displaced.filter(unknown) {
                     out.tell(&candidate, Request::Candidate { contact });
                 }
