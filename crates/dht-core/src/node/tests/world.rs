@@ -11,7 +11,7 @@ use crate::message::RingId;
 use crate::message::client::LookupReport;
 use crate::message::ring::Kind;
 use crate::register::{Ballot, Key, OperationId, Register, Value};
-use crate::testing::contact;
+use crate::testing::{contact, point};
 
 const DELAY: Duration = Duration::from_millis(1);
 
@@ -42,7 +42,11 @@ pub(super) enum Mail {
 
 pub(super) fn number(contact: &Contact) -> u64 {
     let bytes = contact.id.to_bytes();
-    u64::from_be_bytes(bytes[12..].try_into().expect("eight bytes"))
+    let read = |at: usize| u64::from_be_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
+    match read(0) {
+        0 => read(12),
+        spread => spread,
+    }
 }
 
 impl World {
@@ -181,7 +185,7 @@ impl World {
         let op = OpId(1_000_000 + self.sequence);
         let command = Command::Lookup {
             op,
-            key: Id::from_u64(key),
+            key: point(key),
             routing: None,
             depth: Some(depth),
             purpose: Purpose::Client,
@@ -205,7 +209,7 @@ impl World {
         let live = self.live();
         for (at, n) in live.iter().enumerate() {
             let others = live.len() - 1;
-            let after = |k: usize| Id::from_u64(live[(at + k) % live.len()]);
+            let after = |k: usize| point(live[(at + k) % live.len()]);
             let snapshot = self.nodes[n].snapshot();
             let want: Vec<Id> = (1..=others.min(self.config.list_len())).map(after).collect();
             let held: Vec<Id> = snapshot.successors.iter().map(|entry| entry.id).collect();
