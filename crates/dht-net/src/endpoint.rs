@@ -9,7 +9,7 @@ use dht_core::message::{Frame, Hello};
 use dht_core::stats::TrafficReport;
 use dht_core::{PeerKey, PeerRecord};
 use tokio::sync::{Notify, mpsc};
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Instant, timeout, timeout_at};
 use tokio_util::sync::CancellationToken;
 
 use crate::about::About;
@@ -192,6 +192,17 @@ impl Endpoint {
         let _ = timeout_at(heard, quinn.wait_idle()).await;
         drop(quinn);
         let _ = timeout_at(until, shared.tasks.ended()).await;
+    }
+
+    /// Ends everything at once and without a word, as far as the peers can tell by a kill: no packet
+    /// leaves any more, so nobody hears that connections were closed. The socket is freed within the
+    /// deadline, or when quinn has forgotten the connections.
+    pub async fn abort(&self, deadline: Duration) {
+        let shared = &self.shared;
+        shared.meter.mute();
+        shared.begin_to_stop();
+        drop(shared.shut());
+        let _ = timeout(deadline, shared.tasks.ended()).await;
     }
 
     async fn all_idle(&self) {

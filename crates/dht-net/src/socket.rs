@@ -4,7 +4,7 @@ use std::fmt;
 use std::io::{self, IoSliceMut};
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
@@ -68,6 +68,8 @@ pub(crate) struct Meter {
     bytes_out: AtomicU64,
     /// Receive errors since the last datagram.
     errors: AtomicU32,
+    /// Whether nothing may leave any more.
+    is_muted: AtomicBool,
 }
 
 impl Meter {
@@ -76,6 +78,11 @@ impl Meter {
             bytes_in: self.bytes_in.load(Ordering::Relaxed),
             bytes_out: self.bytes_out.load(Ordering::Relaxed),
         }
+    }
+
+    /// From now on nothing leaves: the peers see what they would see of a killed process.
+    pub(crate) fn mute(&self) {
+        self.is_muted.store(true, Ordering::Relaxed);
     }
 
     /// Whether receiving works, as far as can be told.
@@ -117,6 +124,9 @@ impl AsyncUdpSocket for Socket {
     }
 
     fn try_send(&self, transmit: &Transmit<'_>) -> io::Result<()> {
+        if self.meter.is_muted.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         self.inner.try_send(transmit)?;
         self.meter.bytes_out.fetch_add(transmit.contents.len() as u64, Ordering::Relaxed);
         Ok(())

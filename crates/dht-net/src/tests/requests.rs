@@ -262,6 +262,24 @@ async fn closing_lets_requests_end_and_tells_the_rest() {
     assert_eq!(again.addr(), record.addrs[0]);
 }
 
+/// Who is aborted looks like one whose process was killed: the others find out by themselves.
+#[tokio::test]
+async fn an_aborted_endpoint_says_nothing() {
+    let (a, b) = (TestNode::with(1, |config| config.limits = hasty()), TestNode::start(2));
+    let record = b.record();
+    let mut hanging = std::pin::pin!(a.endpoint.request(&record, hang()));
+    tokio::select! {
+        _ = &mut hanging => panic!("nobody answers this"),
+        () = b.until(|b| b.served() == 1) => {}
+    }
+    b.endpoint.abort(Duration::from_secs(10)).await;
+    assert_eq!(b.ping(&a.record()).await, Err(RequestError::Closed));
+    assert_eq!(hanging.await.expect_err("lost"), RequestError::Lost(Lost::Silence));
+    // The port is free again.
+    let again = TestNode::with(3, |config| config.listen = Some(record.addrs[0]));
+    assert_eq!(again.addr(), record.addrs[0]);
+}
+
 #[tokio::test]
 async fn a_dropped_endpoint_ends_everything() {
     let (a, b) = (TestNode::start(1), TestNode::start(2));

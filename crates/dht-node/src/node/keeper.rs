@@ -112,9 +112,10 @@ impl Keeper {
     }
 
     async fn kill(&self) {
+        // First of all: what the tasks below say at their end must not be heard either.
+        self.shared.endpoint.abort(CLOSE_LIMIT).await;
         self.shared.clients.cancel();
         self.end_tasks().await;
-        self.shared.endpoint.close(CLOSE_LIMIT).await;
         self.shared.disk.close().await;
     }
 
