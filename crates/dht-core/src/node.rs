@@ -24,7 +24,7 @@ use crate::quorum::{Quorum, Task};
 use crate::remembered::Remembered;
 use crate::replication::Replication;
 use crate::ring::{Change, Ring, Standing};
-use crate::stats::Counters;
+use crate::stats::{AtRisk, Counters};
 use crate::time::Instant;
 use crate::timer::Timer;
 
@@ -76,6 +76,8 @@ pub struct Snapshot {
     pub open: IntervalSet,
     /// What was counted.
     pub counters: Counters,
+    /// What is one failure away from trouble.
+    pub at_risk: AtRisk,
 }
 
 impl Node {
@@ -181,6 +183,7 @@ impl Node {
             owned: self.ring.owned(),
             open: self.replication.open_arcs(),
             counters: self.counters(),
+            at_risk: self.at_risk(),
         }
     }
 

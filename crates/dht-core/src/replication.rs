@@ -14,6 +14,7 @@ mod opening;
 mod ranges;
 #[cfg(test)]
 pub(crate) mod rehearsal;
+mod risk;
 #[cfg(test)]
 mod schedules;
 mod serve;
@@ -39,8 +40,9 @@ use crate::view::View;
 use handoff::Departure;
 use opening::Opening;
 use ranges::{possible_arcs, sources, sure_arcs};
+use risk::Shown;
 use serve::Serving;
-use session::Session;
+use session::{Ended, Session};
 use surplus::Surplus;
 
 /// A comparison starts so long after the last change of neighbours: a burst of joins is one change
@@ -84,6 +86,8 @@ pub(crate) struct Replication {
     near: (Vec<Id>, Vec<Id>),
     /// Comparisons that found no difference since the last periodic round: quick rounds spare them.
     equal: Vec<Plan>,
+    /// What comparisons told of the own arc's other keepers.
+    shown: Shown,
     /// Quick rounds done since the last change; each waits twice as long as the one before.
     rounds: u32,
     counts: RepairCounts,
@@ -143,6 +147,7 @@ impl Replication {
         self.note_surplus(view);
         self.push_surplus(out.now, view);
         self.drop_lost_keepers(out, view);
+        self.drop_shown(view);
         let ids = |list: Vec<Contact>, most| -> Vec<Id> {
             list.iter().take(most).map(|held| held.id).collect()
         };
@@ -181,10 +186,11 @@ impl Replication {
             self.trust_earlier_life(view);
         }
         self.plan_opening_sessions();
-        if timer == Timer::Repair || self.rounds < MAX_QUICK_ROUNDS {
+        let is_short = self.is_short(view);
+        if timer == Timer::Repair || self.rounds < MAX_QUICK_ROUNDS || is_short {
             self.plan_repair(view);
         }
-        let goes_on = self.rounds < MAX_QUICK_ROUNDS || self.is_opening();
+        let goes_on = self.rounds < MAX_QUICK_ROUNDS || self.is_opening() || is_short;
         if timer == Timer::RepairSoon && goes_on {
             // Copies may reach our sources only now: look again, less and less often.
             let most = if self.is_opening() { MAX_OPENING_BACKOFF } else { MAX_QUICK_ROUNDS };
@@ -285,10 +291,14 @@ impl Replication {
         self.counts.copied = self.counts.copied.saturating_add(session.registers_copied());
         if session.found_equal() {
             self.counts.equal = self.counts.equal.saturating_add(1);
-            if self.equal.len() < MAX_QUEUED {
+            // One that has not opened its arc yet says so: the next round asks again.
+            let is_settled =
+                session.plan.kind == Kind::Chunks || ended == (Ended::Complete { open: true });
+            if is_settled && self.equal.len() < MAX_QUEUED {
                 self.equal.push(session.plan.clone());
             }
         }
+        self.note_shown(view, &session, ended);
         self.note_handed(&session, ended);
         self.note_opening(&session.plan, ended);
         self.push_surplus(out.now, view);

@@ -185,6 +185,34 @@ pub struct RepairCounts {
     pub equal: u64,
 }
 
+/// What is one failure away from trouble in a node's own arc, as far as comparisons with the arc's
+/// other keepers have shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct AtRisk {
+    /// 1 if no more than a majority of the keepers of the arc's registers vote: the arc counts as
+    /// one view. Always so in rings of one or two, where every voter is needed.
+    pub views: u64,
+    /// Chunks of the arc that no other of their keepers is known to hold.
+    pub chunks: u64,
+}
+
+/// Room for a node's data, in bytes: of its disk, or of a store in memory up to its limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct DiskReport {
+    /// Size of the file system.
+    pub total: u64,
+    /// What may still be written.
+    pub available: u64,
+}
+
+impl DiskReport {
+    /// Whether little is left: less than a twentieth, and less than 10 GiB (guess: on a large disk a
+    /// twentieth is still room for months).
+    pub fn is_nearly_full(&self) -> bool {
+        self.available < self.total / 20 && self.available < 10 << 30
+    }
+}
+
 /// Answers `stats`: one snapshot of one node.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct StatsReport {
@@ -218,10 +246,12 @@ pub struct StatsReport {
     pub store: StoreReport,
     /// Frames and bulk bytes.
     pub traffic: TrafficReport,
-    /// Registers with just a majority alive, as far as this node's own arc shows.
-    pub at_risk_views: u64,
-    /// Chunks with one copy, as far as this node's own arc shows.
-    pub at_risk_chunks: u64,
+    /// What is one failure away from trouble.
+    pub at_risk: AtRisk,
+    /// Stored chunks that failed their hash when they were read, since the start.
+    pub corrupt: u64,
+    /// Room for more; `None` where the system does not say.
+    pub disk: Option<DiskReport>,
 }
 
 /// Quantiles in microseconds; `None` before the first value.
@@ -301,6 +331,16 @@ mod tests {
             (counts.failed, counts.timeouts, counts.count()),
             (u64::MAX, u64::MAX, u64::MAX)
         );
+    }
+
+    #[test]
+    fn a_disk_is_nearly_full_when_little_is_left_of_it() {
+        const GIB: u64 = 1 << 30;
+        let is_nearly_full = |total, available| DiskReport { total, available }.is_nearly_full();
+        assert!(is_nearly_full(100 * GIB, 4 * GIB) && is_nearly_full(100 * GIB, 0));
+        assert!(!is_nearly_full(100 * GIB, 5 * GIB));
+        assert!(!is_nearly_full(1000 * GIB, 10 * GIB), "room for months");
+        assert!(!is_nearly_full(0, 0) && !is_nearly_full(u64::MAX, u64::MAX));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::quorum::{Task, Want};
 use crate::register::Key;
 use crate::replication::Progress;
 use crate::ring::Standing;
+use crate::stats::AtRisk;
 use crate::timer::Timer;
 use crate::view::{View, distinct};
 
@@ -30,6 +31,11 @@ macro_rules! view {
 }
 
 impl Node {
+    /// What is one failure away from trouble.
+    pub(super) fn at_risk(&self) -> AtRisk {
+        self.replication.at_risk(&view!(self))
+    }
+
     /// [`crate::Command::Read`] and [`crate::Command::Write`].
     pub(super) fn operate(&mut self, op: OpId, key: Key, task: Task) {
         let too_many = self.quorum.len() >= self.out.config.max_operations;

@@ -23,6 +23,7 @@ use crate::peer::Contact;
 use crate::quorum::{Quorum, Task};
 use crate::register::{Key, OperationId, Value};
 use crate::replication::{Progress, Replication};
+use crate::stats::AtRisk;
 use crate::testing::contact_in_life;
 use crate::time::Instant;
 use crate::view::View;
@@ -295,6 +296,13 @@ impl World {
     /// Whether a member votes for its own point.
     pub(crate) fn is_open_at_home(&self, n: u64) -> bool {
         self.members[&n].replication.is_open(place(n, 1).id)
+    }
+
+    /// What a member knows to be one failure away from trouble.
+    pub(crate) fn at_risk(&mut self, n: u64) -> AtRisk {
+        let params = self.params;
+        let member = self.member(n);
+        with!(member, params, |replication, _out, view| replication.at_risk(view))
     }
 
     /// What a member has open.

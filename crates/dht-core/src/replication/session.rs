@@ -35,6 +35,8 @@ pub(super) struct Session {
     /// Registers being saved, or chunks being fetched.
     in_flight: usize,
     registers_copied: u64,
+    /// Entries that both sides list.
+    common: u64,
     /// What the peer listed and could not give, in all and in a row.
     failed: u64,
     failed_in_a_row: u32,
@@ -90,6 +92,7 @@ impl Session {
             asked: VecDeque::new(),
             in_flight: 0,
             registers_copied: 0,
+            common: 0,
             failed: 0,
             failed_in_a_row: 0,
             plan,
@@ -111,6 +114,16 @@ impl Session {
 
     pub(super) fn registers_copied(&self) -> u64 {
         self.registers_copied
+    }
+
+    /// How many entries lay here when it began.
+    pub(super) fn held_before(&self) -> u64 {
+        self.our_digest.map_or(0, |(_, count)| count)
+    }
+
+    /// How many of them the peer lacks.
+    pub(super) fn only_here(&self) -> u64 {
+        if self.found_equal() { 0 } else { self.held_before().saturating_sub(self.common) }
     }
 
     /// What is known to be lacking here.
@@ -254,6 +267,7 @@ impl Session {
                 {
                     self.wanted.push_back(theirs);
                 }
+                self.common += 1;
                 self.ours.entries.pop_front();
                 self.theirs.entries.pop_front();
             }

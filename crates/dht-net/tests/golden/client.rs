@@ -160,8 +160,9 @@ fn stats() -> StatsReport {
         latency: LatencyReport { p50: Some(1), p90: Some(2), p99: Some(3), max: None },
         store: StoreReport { keys: 1, chunks: 2, bytes: 3 },
         traffic: TrafficReport { bytes_in: 1, bytes_out: 2 },
-        at_risk_views: 1,
-        at_risk_chunks: 2,
+        at_risk: AtRisk { views: 1, chunks: 2 },
+        corrupt: 3,
+        disk: Some(DiskReport { total: 5, available: 4 }),
     }
 }
 

@@ -19,9 +19,9 @@ pub(crate) use measure::{
     DetourJson, HopRowJson, HopsJson, LookupJson, MemberJson, ProblemJson, RingJson, StepJson,
 };
 pub(crate) use node::{
-    AtRiskJson, DemoFileJson, DemoJson, HopCountsJson, IdJson, LatencyJson, LeaveJson, LookupsJson,
-    PingJson, ReadyJson, RepairJson, RoutingCountsJson, SettingJson, SettingsJson, StatsAllJson,
-    StatsJson, StatusJson, StoreJson, TrafficJson, UpkeepJson,
+    AtRiskJson, DemoFileJson, DemoJson, DiskJson, HopCountsJson, IdJson, LatencyJson, LeaveJson,
+    LookupsJson, PingJson, ReadyJson, RepairJson, RoutingCountsJson, SettingJson, SettingsJson,
+    StatsAllJson, StatsJson, StatusJson, StoreJson, TrafficJson, UpkeepJson,
 };
 
 /// What every command prints when it fails.

@@ -14,8 +14,8 @@ use dht_core::manifest::{ChunkRef, ContentHash};
 use dht_core::message::bulk::MAX_CHUNK_LEN;
 use dht_core::message::ring::Kind;
 use dht_core::register::{Ballot, Register};
-use dht_core::stats::StoreReport;
-use dht_store::{Store, StoreError};
+use dht_core::stats::{DiskReport, StoreReport};
+use dht_store::{Space, Store, StoreError};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
@@ -143,6 +143,17 @@ impl Disk {
     /// What is held.
     pub(super) async fn usage(&self) -> Result<StoreReport, StoreError> {
         self.run(|store| store.usage()).await
+    }
+
+    /// How much room there is, if the system says.
+    pub(super) async fn space(&self) -> Result<Option<DiskReport>, StoreError> {
+        let space = self.run(|store| store.space()).await?;
+        Ok(space.map(|Space { total, available }| DiskReport { total, available }))
+    }
+
+    /// Stored chunks that failed their hash when they were read.
+    pub(super) fn corrupt(&self) -> u64 {
+        self.corrupt.load(Ordering::Relaxed)
     }
 
     /// Runs one job on a blocking thread.

@@ -6,7 +6,7 @@ mod shape;
 use super::with_client;
 use crate::cli::args::{Globals, StatsArgs};
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::json::{HopCountsJson, StatsJson, UpkeepJson};
+use crate::cli::json::{AtRiskJson, HopCountsJson, StatsJson, UpkeepJson};
 use crate::cli::output::{Output, table_text};
 use crate::cli::units::{show_bytes, show_micros};
 
@@ -40,12 +40,17 @@ fn for_people(json: &StatsJson, output: Output) -> String {
     facts.add_row([
         "stored",
         &format!(
-            "{} keys, {} chunks, {}",
+            "{} keys, {} chunks, {}, {} chunks found corrupt",
             json.store.keys,
             json.store.chunks,
-            show_bytes(json.store.bytes)
+            show_bytes(json.store.bytes),
+            json.store.corrupt
         ),
     ]);
+    if let Some(disk) = &json.disk {
+        let (available, total) = (show_bytes(disk.available), show_bytes(disk.total));
+        facts.add_row(["disk", &format!("{available} of {total} available")]);
+    }
     facts.add_row([
         "repair",
         &format!(
@@ -55,6 +60,7 @@ fn for_people(json: &StatsJson, output: Output) -> String {
             show_bytes(json.repair.bytes)
         ),
     ]);
+    facts.add_row(["at risk", &at_risk(&json.at_risk)]);
     facts.add_row([
         "traffic",
         &format!(
@@ -94,6 +100,16 @@ fn for_people(json: &StatsJson, output: Output) -> String {
     text
 }
 
+fn at_risk(at_risk: &AtRiskJson) -> String {
+    match (at_risk.views, at_risk.chunks) {
+        (0, 0) => "nothing".to_owned(),
+        (0, chunks) => format!("{chunks} chunks with one copy"),
+        (_, chunks) => {
+            format!("{chunks} chunks with one copy; its arc has no voter to spare")
+        }
+    }
+}
+
 fn upkeep(upkeep: &UpkeepJson) -> String {
     format!(
         "{} stabilizations, {} repairs, {} rectifications, {} pushes, {} joins served, {} deaths",
@@ -131,7 +147,9 @@ pub(super) mod tests {
     use dht_core::message::client::NodeState;
     use dht_core::message::ring::Routing;
     use dht_core::peer::Signature;
-    use dht_core::stats::{Counters, LatencyReport, StatsReport, StoreReport, TrafficReport};
+    use dht_core::stats::{
+        AtRisk, Counters, DiskReport, LatencyReport, StatsReport, StoreReport, TrafficReport,
+    };
     use dht_core::{Contact, PeerKey, PeerRecord};
 
     use super::*;
@@ -170,8 +188,9 @@ pub(super) mod tests {
             latency: LatencyReport { p50: Some(1), p90: Some(2), p99: Some(3), max: Some(4) },
             store: StoreReport { keys: 1, chunks: 2, bytes: 3 },
             traffic: TrafficReport { bytes_in: 4, bytes_out: 5 },
-            at_risk_views: 1,
-            at_risk_chunks: 2,
+            at_risk: AtRisk { views: 1, chunks: 2 },
+            corrupt: 7,
+            disk: Some(DiskReport { total: 1 << 40, available: 1 << 39 }),
         }
     }
 

@@ -1,13 +1,14 @@
 //! `status`: one line and an exit code.
 
 use dht_core::message::client::NodeState;
-use dht_core::stats::StatsReport;
+use dht_core::stats::{AtRisk, DiskReport, StatsReport};
 
 use super::with_client;
 use crate::cli::args::Globals;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::json::{PeerJson, StatusJson};
 use crate::cli::output::Output;
+use crate::cli::units::show_bytes;
 
 pub(super) fn run(globals: &Globals, output: Output) -> Result<Exit, Failure> {
     with_client(globals, async |client| {
@@ -44,8 +45,16 @@ fn reasons(stats: &StatsReport) -> Vec<String> {
     if missing > 0 {
         reasons.push(format!("{missing} copies are missing here and being fetched"));
     }
-    if stats.at_risk_chunks > 0 && !stats.successors.is_empty() {
-        reasons.push(format!("{} chunks have one copy only", stats.at_risk_chunks));
+    let AtRisk { views, chunks } = stats.at_risk;
+    if chunks > 0 && !stats.successors.is_empty() {
+        reasons.push(format!("{chunks} chunks of its arc have one copy only"));
+    }
+    // With two members both must vote, whatever they do.
+    if views > 0 && stats.successors.len() > 1 {
+        reasons.push("no more than a majority of those who keep its arc vote there".to_owned());
+    }
+    if let Some(disk) = stats.disk.filter(DiskReport::is_nearly_full) {
+        reasons.push(format!("its disk is nearly full: {} left", show_bytes(disk.available)));
     }
     reasons
 }
@@ -73,7 +82,7 @@ mod tests {
     fn health_has_its_reasons() {
         let mut stats = report();
         stats.counters.repair.missing = 0;
-        stats.at_risk_chunks = 0;
+        stats.at_risk = AtRisk::default();
         assert!(shape(&stats).healthy);
         for state in [NodeState::Joining, NodeState::Isolated, NodeState::Leaving] {
             stats.state = state;
@@ -83,9 +92,20 @@ mod tests {
         stats.counters.repair.missing = 1;
         assert_eq!(shape(&stats).reasons.len(), 1);
         stats.counters.repair.missing = 0;
-        stats.at_risk_chunks = 4;
+        stats.successors = vec![stats.contact.clone(); 2];
+        for at_risk in [AtRisk { views: 0, chunks: 4 }, AtRisk { views: 1, chunks: 0 }] {
+            stats.at_risk = at_risk;
+            assert!(!shape(&stats).healthy, "{at_risk:?}");
+        }
+        stats.successors.truncate(1);
+        assert!(shape(&stats).healthy, "both must vote in a ring of two");
+        stats.at_risk = AtRisk { views: 1, chunks: 4 };
         assert!(!shape(&stats).healthy);
         stats.successors.clear();
         assert!(shape(&stats).healthy, "one of one possible copy");
+        stats.disk = Some(DiskReport { total: 1 << 30, available: 1 << 20 });
+        let status = shape(&stats);
+        assert!(!status.healthy);
+        assert_eq!(status.reasons, ["its disk is nearly full: 1.00 MiB left"]);
     }
 }

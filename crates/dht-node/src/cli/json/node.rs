@@ -50,6 +50,8 @@ pub(crate) struct StatsJson {
     pub(crate) upkeep: UpkeepJson,
     /// What it stores.
     pub(crate) store: StoreJson,
+    /// Room for more; `null` where the system does not say.
+    pub(crate) disk: Option<DiskJson>,
     /// Upkeep of the copies.
     pub(crate) repair: RepairJson,
     /// Bytes on the wire.
@@ -183,6 +185,17 @@ pub(crate) struct StoreJson {
     pub(crate) chunks: u64,
     /// Bytes of the chunks.
     pub(crate) bytes: u64,
+    /// Chunks that failed their hash when they were read, since the start.
+    pub(crate) corrupt: u64,
+}
+
+/// Room for more.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct DiskJson {
+    /// Size of the file system, or the limit of a store in memory.
+    pub(crate) total: u64,
+    /// What may still be written.
+    pub(crate) available: u64,
 }
 
 /// Upkeep of the copies.

@@ -202,7 +202,8 @@ fn stats() -> StatsJson {
         lookups: lookups(),
         latency_us: LatencyJson { p50: Some(1), p90: Some(1), p99: Some(1), max: Some(1) },
         upkeep: upkeep(),
-        store: StoreJson { keys: 1, chunks: 1, bytes: 1 },
+        store: StoreJson { keys: 1, chunks: 1, bytes: 1, corrupt: 1 },
+        disk: Some(DiskJson { total: 1, available: 1 }),
         repair: RepairJson { missing: 1, copied: 1, bytes: 1, equal: 1 },
         traffic: TrafficJson { bytes_in: 1, bytes_out: 1 },
         at_risk: AtRiskJson { views: 1, chunks: 1 },
@@ -216,7 +217,7 @@ fn stats_all() -> StatsAllJson {
         silent: 1,
         lookups: lookups(),
         upkeep: upkeep(),
-        store: StoreJson { keys: 1, chunks: 1, bytes: 1 },
+        store: StoreJson { keys: 1, chunks: 1, bytes: 1, corrupt: 1 },
         repair: RepairJson { missing: 1, copied: 1, bytes: 1, equal: 1 },
         traffic: TrafficJson { bytes_in: 1, bytes_out: 1 },
         at_risk: AtRiskJson { views: 1, chunks: 1 },
@@ -388,7 +389,7 @@ fn shapes_have_the_fields_of_the_contract() {
         (
             "stats",
             "id addr ring state uptime_s version estimated_nodes predecessor successors routing \
-             depth lookups latency_us upkeep store repair traffic at_risk",
+             depth lookups latency_us upkeep store disk repair traffic at_risk",
         ),
         ("sim hops", "seed sizes"),
         ("sim script", "ok step problems rings members"),

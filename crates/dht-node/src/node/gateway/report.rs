@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use dht_core::message::client::{ClientResponse, NeighborhoodReport, NodeState};
 use dht_core::node::Snapshot;
-use dht_core::stats::{Counters, StatsReport};
+use dht_core::stats::{AtRisk, Counters, StatsReport};
 use dht_core::{Interval, IntervalSet};
 
 use super::estimate;
@@ -48,6 +48,12 @@ pub(super) async fn neighborhood(shared: &Arc<Shared>) -> Result<ClientResponse,
 pub(super) async fn stats(shared: &Arc<Shared>) -> Result<ClientResponse, ClientFailure> {
     let snapshot = snapshot(shared).await;
     let store = shared.disk.usage().await.map_err(|_| ClientFailure::disk())?;
+    let disk = shared.disk.space().await.map_err(|_| ClientFailure::disk())?;
+    // Nobody else has what a node without neighbours holds.
+    let at_risk = match snapshot.alone {
+        true => AtRisk { chunks: store.chunks, ..snapshot.at_risk },
+        false => snapshot.at_risk,
+    };
     let report = StatsReport {
         contact: shared.contact(),
         ring: shared.params().map(|params| params.id),
@@ -64,8 +70,9 @@ pub(super) async fn stats(shared: &Arc<Shared>) -> Result<ClientResponse, Client
         latency: shared.gateway.latency(),
         store,
         traffic: shared.endpoint.traffic(),
-        at_risk_views: 0,
-        at_risk_chunks: 0,
+        at_risk,
+        corrupt: shared.disk.corrupt(),
+        disk,
     };
     Ok(ClientResponse::Stats(Box::new(report)))
 }
@@ -83,6 +90,7 @@ async fn snapshot(shared: &Shared) -> Snapshot {
         owned: None,
         open: IntervalSet::new(),
         counters: Counters::default(),
+        at_risk: AtRisk::default(),
     })
 }
 

@@ -1,11 +1,11 @@
 //! `stats --all`: the sum over all nodes.
 
 use dht_core::message::ring::Routing;
-use dht_core::stats::{Counters, LookupCounts, StatsReport, StoreReport, TrafficReport};
+use dht_core::stats::{AtRisk, Counters, LookupCounts, StatsReport, StoreReport, TrafficReport};
 
 use super::shape;
 use crate::cli::exit::Failure;
-use crate::cli::json::{AtRiskJson, StatsAllJson};
+use crate::cli::json::StatsAllJson;
 use crate::cli::output::{Output, table_text};
 use crate::cli::units::show_bytes;
 use crate::client::Client;
@@ -17,8 +17,8 @@ struct Sum {
     counters: Counters,
     store: StoreReport,
     traffic: TrafficReport,
-    at_risk_views: u64,
-    at_risk_chunks: u64,
+    at_risk: AtRisk,
+    corrupt: u64,
 }
 
 impl Sum {
@@ -48,8 +48,9 @@ impl Sum {
         add(&mut self.store.bytes, stats.store.bytes);
         add(&mut self.traffic.bytes_in, stats.traffic.bytes_in);
         add(&mut self.traffic.bytes_out, stats.traffic.bytes_out);
-        add(&mut self.at_risk_views, stats.at_risk_views);
-        add(&mut self.at_risk_chunks, stats.at_risk_chunks);
+        add(&mut self.at_risk.views, stats.at_risk.views);
+        add(&mut self.at_risk.chunks, stats.at_risk.chunks);
+        add(&mut self.corrupt, stats.corrupt);
     }
 
     fn shape(&self, ring: String, silent: usize) -> StatsAllJson {
@@ -65,10 +66,10 @@ impl Sum {
             // Depths mixed have no formula.
             lookups: shape::lookups(&all, None, self.counters.lookups.iter().map(each).collect()),
             upkeep: shape::upkeep(&self.counters.upkeep),
-            store: shape::store(&self.store),
+            store: shape::store(&self.store, self.corrupt),
             repair: shape::repair(&self.counters.repair),
             traffic: shape::traffic(&self.traffic),
-            at_risk: AtRiskJson { views: self.at_risk_views, chunks: self.at_risk_chunks },
+            at_risk: shape::at_risk(self.at_risk),
         }
     }
 }
@@ -164,6 +165,6 @@ mod tests {
         assert_eq!(json.lookups.hops.histogram, [2, 2, 2, 0, 0, 0, 0, 2]);
         assert_eq!(json.lookups.by_routing.len(), 2);
         assert_eq!((json.upkeep.stabilizations, json.repair.missing), (18, 10));
-        assert_eq!((json.traffic.bytes_in, json.at_risk.chunks), (8, 4));
+        assert_eq!((json.traffic.bytes_in, json.at_risk.chunks, json.store.corrupt), (8, 4, 14));
     }
 }

@@ -2,14 +2,15 @@
 
 use dht_core::message::ring::Routing;
 use dht_core::stats::{
-    Histogram, LookupCounts, RepairCounts, StatsReport, StoreReport, TrafficReport, UpkeepCounts,
+    AtRisk, Histogram, LookupCounts, RepairCounts, StatsReport, StoreReport, TrafficReport,
+    UpkeepCounts,
 };
 use dht_core::theory;
 
 use crate::cli::commands::{ring_id, routing_name};
 use crate::cli::json::{
-    AtRiskJson, HopCountsJson, LatencyJson, LookupsJson, PeerJson, RepairJson, RoutingCountsJson,
-    StatsJson, StoreJson, TrafficJson, UpkeepJson,
+    AtRiskJson, DiskJson, HopCountsJson, LatencyJson, LookupsJson, PeerJson, RepairJson,
+    RoutingCountsJson, StatsJson, StoreJson, TrafficJson, UpkeepJson,
 };
 
 pub(super) fn shape(stats: &StatsReport) -> StatsJson {
@@ -40,10 +41,11 @@ pub(super) fn shape(stats: &StatsReport) -> StatsJson {
             max: latency.max,
         },
         upkeep: upkeep(&stats.counters.upkeep),
-        store: store(&stats.store),
+        store: store(&stats.store, stats.corrupt),
+        disk: stats.disk.map(|disk| DiskJson { total: disk.total, available: disk.available }),
         repair: repair(&stats.counters.repair),
         traffic: traffic(&stats.traffic),
-        at_risk: AtRiskJson { views: stats.at_risk_views, chunks: stats.at_risk_chunks },
+        at_risk: at_risk(stats.at_risk),
     }
 }
 
@@ -111,8 +113,12 @@ pub(super) fn upkeep(counts: &UpkeepCounts) -> UpkeepJson {
     }
 }
 
-pub(super) fn store(report: &StoreReport) -> StoreJson {
-    StoreJson { keys: report.keys, chunks: report.chunks, bytes: report.bytes }
+pub(super) fn store(report: &StoreReport, corrupt: u64) -> StoreJson {
+    StoreJson { keys: report.keys, chunks: report.chunks, bytes: report.bytes, corrupt }
+}
+
+pub(super) fn at_risk(at_risk: AtRisk) -> AtRiskJson {
+    AtRiskJson { views: at_risk.views, chunks: at_risk.chunks }
 }
 
 pub(super) fn repair(counts: &RepairCounts) -> RepairJson {
