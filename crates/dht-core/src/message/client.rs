@@ -36,6 +36,8 @@ pub enum ClientRequest {
     Info {
         /// Which.
         key: Key,
+        /// List chunks from this one on: a long list comes in several answers.
+        first: u64,
     },
     /// Delete a file.
     Remove {
@@ -255,7 +257,8 @@ pub struct InfoReport {
     pub created_ms: i64,
     /// Who should hold the manifest, and what each said.
     pub replicas: Vec<(Contact, ReplicaState)>,
-    /// Chunks in order with the peers that hold a copy. At most 10,000 are listed.
+    /// Chunks in order with the peers that hold a copy, from the one asked for on, as many as fit
+    /// one answer.
     pub chunks: Vec<(ChunkRef, Vec<Contact>)>,
     /// How many chunks there are in all.
     pub chunk_count: u64,

@@ -35,7 +35,7 @@ fn requests() -> Vec<ClientRequest> {
             meta: meta(),
         }),
         ClientRequest::Get { key: key() },
-        ClientRequest::Info { key: key() },
+        ClientRequest::Info { key: key(), first: 256 },
         ClientRequest::Remove { key: key(), operation: operation() },
         ClientRequest::List { prefix: b"a".to_vec(), after: Some(b"ab".to_vec()), limit: 1000 },
         ClientRequest::ListHere { prefix: vec![], after: None, limit: 1 },

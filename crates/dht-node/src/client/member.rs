@@ -101,9 +101,27 @@ impl Member {
         }
     }
 
-    /// Asks for the manifest of a file and who holds what of it.
+    /// Asks for the manifest of a file and who holds what of it. At most [`MAX_LISTED_CHUNKS`] chunks
+    /// are listed; if the file is replaced meanwhile, the list ends early.
     pub async fn info(&self, key: &Key) -> Result<InfoReport, ClientError> {
-        match self.ask(ClientRequest::Info { key: key.clone() }).await? {
+        let mut report = self.info_from(key, 0).await?;
+        loop {
+            let listed = report.chunks.len();
+            let left = report.chunk_count.saturating_sub(listed as u64);
+            if left == 0 || listed == 0 || listed >= MAX_LISTED_CHUNKS {
+                report.chunks.truncate(MAX_LISTED_CHUNKS);
+                return Ok(report);
+            }
+            let page = self.info_from(key, listed as u64).await?;
+            if page.chunks.is_empty() || page.file.version != report.file.version {
+                return Ok(report);
+            }
+            report.chunks.extend(page.chunks);
+        }
+    }
+
+    async fn info_from(&self, key: &Key, first: u64) -> Result<InfoReport, ClientError> {
+        match self.ask(ClientRequest::Info { key: key.clone(), first }).await? {
             ClientResponse::Info(report) => Ok(report),
             _ => Err(self.bad_answer()),
         }
@@ -226,3 +244,7 @@ impl Member {
         ClientError::Failed { code, message }
     }
 }
+
+/// Most chunks that [`Member::info`] lists (guess: a file of 10 GiB in chunks of 1 MiB; nobody reads
+/// more lines than that).
+pub const MAX_LISTED_CHUNKS: usize = 10_000;

@@ -33,7 +33,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 pub use config::{ClientConfig, DEFAULT_TIMEOUT, MAX_NODES};
 pub use error::{Attempt, AttemptError, ClientError, Doing};
 pub use exact::{ExactHops, chi_square_p};
-pub use member::{IdentityReport, LookupTarget, Member, Page};
+pub use member::{IdentityReport, LookupTarget, MAX_LISTED_CHUNKS, Member, Page};
 pub use problems::{Problem, ProblemKind};
 pub use survey::{SurveyPlan, SurveyRow, survey};
 pub use transfer::{PutOptions, new_operation};

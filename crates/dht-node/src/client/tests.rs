@@ -51,6 +51,25 @@ fn code(error: &ClientError) -> ClientErrorCode {
     }
 }
 
+/// More chunks than one answer, or a manifest, can name.
+#[tokio::test]
+async fn info_lists_every_chunk_of_a_long_file() {
+    let node = start(None).await;
+    let client = client(&[&node]).await;
+    let mut options = PutOptions::new();
+    options.chunk_size = Some(64 << 10);
+    let mut content = vec![0; 1100 * (64 << 10) + 5];
+    blake3::Hasher::new().finalize_xof().fill(&mut content);
+    let k = key("long");
+    within(client.put(&k, &options, &mut content.as_slice(), |_| {})).await.expect("stored");
+    let info = within(client.info(&k)).await.expect("known");
+    assert_eq!((info.chunk_count, info.chunks.len()), (1101, 1101));
+    for (bytes, (chunk, holders)) in content.chunks(64 << 10).zip(&info.chunks) {
+        assert_eq!(chunk.hash, *blake3::hash(bytes).as_bytes());
+        assert_eq!(holders.len(), 1);
+    }
+}
+
 #[tokio::test]
 async fn a_file_goes_in_and_comes_out_with_progress() {
     let node = start(None).await;

@@ -21,13 +21,17 @@ use super::refs::RefReader;
 use super::replicate;
 use crate::node::shared::Shared;
 
-/// Answers `info`.
-pub(super) async fn info(shared: &Arc<Shared>, key: Key) -> Result<ClientResponse, ClientFailure> {
+/// Answers `info`, with chunks from number `first` on.
+pub(super) async fn info(
+    shared: &Arc<Shared>,
+    key: Key,
+    first: u64,
+) -> Result<ClientResponse, ClientFailure> {
     let params = super::place(shared).await?;
     let mut file = manifest::read(shared, key.clone()).await?;
     ask_the_rest(shared, &params, &key, &file.report.version, &mut file.replicas).await;
-    let (refs, chunk_count) =
-        listed(shared, params, &file.manifest.content, file.manifest.size).await?;
+    let content = &file.manifest.content;
+    let (refs, chunk_count) = listed(shared, params, content, file.manifest.size, first).await?;
     let mut chunks = holders(shared, &params, refs).await;
     chunks.truncate(fitting(&chunks));
     Ok(ClientResponse::Info(InfoReport {
@@ -69,29 +73,38 @@ async fn ask_the_rest(
 /// How long `info` waits for one that a read did not wait for (guess: a dead one takes all of it).
 const REST_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The first chunks of a file, and how many there are in all.
+/// One page of the chunks of a file, and how many there are in all.
 async fn listed(
     shared: &Arc<Shared>,
     params: RingParams,
     content: &Content,
     size: u64,
+    first: u64,
 ) -> Result<(Vec<ChunkRef>, u64), ClientFailure> {
+    let mut skipped = usize::try_from(first).unwrap_or(usize::MAX);
     match content {
         Content::Inline(_) => Ok((Vec::new(), 0)),
-        Content::Chunks(refs) => Ok((refs.clone(), refs.len() as u64)),
+        Content::Chunks(refs) => {
+            let page = refs.iter().skip(skipped).take(PAGE).copied().collect();
+            Ok((page, refs.len() as u64))
+        }
         Content::ChunkList(lists) => {
             let mut reader = RefReader::new();
-            let mut refs: Vec<ChunkRef> = Vec::new();
+            let mut page: Vec<ChunkRef> = Vec::new();
+            let mut len = None;
             for list in lists {
-                if refs.len() >= MAX_SHOWN {
+                if page.len() >= PAGE {
                     break;
                 }
                 let piece = read_chunk(shared.clone(), params, *list).await?;
-                refs.extend(reader.feed(&piece).unwrap_or_default());
+                let refs = reader.feed(&piece).unwrap_or_default();
+                len = len.or(refs.first().map(|chunk| u64::from(chunk.len)));
+                let passed = skipped.min(refs.len());
+                skipped -= passed;
+                page.extend(refs.into_iter().skip(passed));
             }
-            let len = refs.first().map_or(1, |first| u64::from(first.len));
-            refs.truncate(MAX_SHOWN);
-            Ok((refs, size.div_ceil(len)))
+            page.truncate(PAGE);
+            Ok((page, size.div_ceil(len.unwrap_or(1))))
         }
     }
 }
@@ -159,8 +172,8 @@ async fn holders(
         .collect()
 }
 
-/// Chunks asked about at most: as many as could be shown if each had one holder.
-const MAX_SHOWN: usize = 1024;
+/// Chunks asked about for one answer (guess: with three or four holders each they just fit).
+const PAGE: usize = 256;
 /// Bytes of the list of chunks at most: the answer is one frame of 256 KiB, and the manifest's notes
 /// must fit beside it (guess).
 const MAX_SHOWN_BYTES: usize = 176 * 1024;

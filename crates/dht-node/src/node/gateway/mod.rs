@@ -138,7 +138,7 @@ async fn answer(
 ) -> Result<ClientResponse, ClientFailure> {
     match request {
         ClientRequest::Identify => Ok(report::identity(shared)),
-        ClientRequest::Info { key } => info::info(shared, key).await,
+        ClientRequest::Info { key, first } => info::info(shared, key, first).await,
         ClientRequest::Remove { key, operation } => remove::remove(shared, key, operation).await,
         ClientRequest::List { prefix, after, limit } => {
             list::list(shared, prefix, after, limit).await

@@ -88,7 +88,7 @@ async fn a_list_too_long_for_the_manifest_is_chunked() {
     let Answer::Client(ClientResponse::Stored(report)) = reply.answer else { panic!() };
     assert_eq!(report.chunks, 1026, "the one that holds the list is not the file's");
     assert!(client.get(&nodes[0], "long").await.expect("it is there") == content);
-    let info = client.ask(&nodes[0], ClientRequest::Info { key: key("long") }).await;
+    let info = client.ask(&nodes[0], ClientRequest::Info { key: key("long"), first: 0 }).await;
     let ClientResponse::Info(info) = info else { panic!("{info:?}") };
     assert_eq!(info.chunk_count, 1026);
 }

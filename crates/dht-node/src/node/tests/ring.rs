@@ -151,7 +151,8 @@ async fn info_names_the_holders_of_every_copy() {
     let client = Client::new();
     client.put(&nodes[0], "file", &content(2 << 20, 9)).await;
     until("every copy is written", async || {
-        let answer = client.ask(&nodes[3], ClientRequest::Info { key: key("file") }).await;
+        let answer =
+            client.ask(&nodes[3], ClientRequest::Info { key: key("file"), first: 0 }).await;
         let ClientResponse::Info(info) = answer else { panic!("{answer:?}") };
         assert_eq!((info.chunk_count, info.chunks.len(), info.replicas.len()), (2, 2, 5));
         assert_eq!(info.file.meta["a"], "b");
