@@ -3,6 +3,9 @@
 //! Facts go in as [`Event`]s, orders come out as [`Effect`]s. An order that expects an answer
 //! carries an id, and the answer carries it back.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use serde::{Deserialize, Serialize};
 
 use crate::id::Id;
@@ -12,8 +15,6 @@ use crate::message::client::{LookupReport, NodeState};
 use crate::message::ring::{Kind, Request, Response, Routing};
 use crate::peer::{Contact, PeerRecord};
 use crate::register::{Ballot, Key, OperationId, Register, Value};
-
-use std::sync::Arc;
 
 /// Ties a [`Effect::Send`] to its answer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -325,6 +326,11 @@ pub enum Notice {
         report: LookupReport,
         /// The owner's successor list, and its predecessor: the replica set starts with the owner.
         successors: Vec<Contact>,
+    },
+    /// A lookup that the statistics count found its owner.
+    LookedUp {
+        /// After so long.
+        elapsed: Duration,
     },
     /// To [`Command::Read`].
     Read {

@@ -193,6 +193,11 @@ impl LookupQuery {
         self.ask_last_live()
     }
 
+    /// How long it has been under way.
+    pub fn elapsed(&self, now: Instant) -> Duration {
+        now.since(self.started)
+    }
+
     /// What came of it, for the asker and its clients.
     pub fn report(&self, outcome: Result<&Owner, LookupFailure>, now: Instant) -> LookupReport {
         LookupReport {
@@ -203,7 +208,7 @@ impl LookupQuery {
             owner: outcome.ok().map(|owner| owner.contact.clone()),
             path: self.path.clone(),
             detours: self.detours.clone(),
-            elapsed_us: micros(now.since(self.started)),
+            elapsed_us: micros(self.elapsed(now)),
             failure: outcome.err(),
         }
     }

@@ -330,7 +330,7 @@ impl Node {
                 let waited = crate::time::micros(out.now.since(call.sent));
                 let timing =
                     crate::lookup::Timing { connect_us, rtt_us: waited.saturating_sub(connect_us) };
-                self.on_lookup_answer(number, rpc, outcome, timing);
+                self.on_lookup_answer(number, rpc, &call.to, outcome, timing);
             }
             CallOwner::Probe(key) => match outcome {
                 Ok(Response::NotMember) => {

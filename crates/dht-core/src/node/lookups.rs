@@ -93,6 +93,7 @@ impl Node {
         &mut self,
         number: u64,
         rpc: RpcId,
+        from: &Contact,
         outcome: Result<Response, Failure>,
         timing: Timing,
     ) {
@@ -101,6 +102,10 @@ impl Node {
             return;
         }
         lookup.rpc = None;
+        if let (Reason::Join { .. }, Ok(Response::Route(_))) = (&lookup.reason, &outcome) {
+            // Those it knew may be gone by the next attempt, and this one is a member.
+            self.remembered.note(from, self.out.now);
+        }
         let query = &mut lookup.query;
         let step = match outcome {
             Ok(Response::Route(answer)) => query.on_answer(answer, timing),
@@ -241,10 +246,11 @@ impl Node {
 
     fn count_lookup(&mut self, query: &LookupQuery, found: bool) {
         let counts = self.counters.lookups.entry(query.routing()).or_default();
-        match found {
-            true => counts.found(query.hops(), query.timeouts()),
-            false => counts.failed(query.timeouts()),
+        if !found {
+            return counts.failed(query.timeouts());
         }
+        counts.found(query.hops(), query.timeouts());
+        self.out.notice(Notice::LookedUp { elapsed: query.elapsed(self.out.now) });
     }
 
     fn tell_driver(

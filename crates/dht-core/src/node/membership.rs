@@ -22,6 +22,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(500);
 const LONGEST_PAUSE: Duration = Duration::from_secs(8);
 /// Members asked in one attempt before a new lookup is made.
 const MAX_REDIRECTS: u32 = 64;
+/// Times in a row that a member may be busy before another one is asked: a turn takes a round trip or
+/// two, so thirty-one joiners before us are through (guess).
+const MAX_BUSY_TURNS: u32 = 32;
 /// Most members kept to join through.
 const MAX_VIA: usize = 64;
 /// How many neighbours further word of another part of the ring is passed (guess: a few starting
@@ -39,6 +42,8 @@ pub(super) struct Joining {
     known: u32,
     failures: u32,
     redirects: u32,
+    /// Times in a row that the answer was "busy".
+    busy_turns: u32,
     is_attempting: bool,
     /// The member to ask once it is known whether our own id is in use.
     pending: Option<Contact>,
@@ -155,6 +160,7 @@ impl Node {
             Some(Response::Joined(answer)) if self.wants_place() => {
                 self.joining.is_attempting = false;
                 self.joining.failures = 0;
+                self.joining.busy_turns = 0;
                 self.ring.joined(&mut self.out, from, answer);
                 self.start_timers();
             }
@@ -168,8 +174,12 @@ impl Node {
                 self.ask_to_join(next);
             }
             Some(Response::Busy) => {
-                // Others are being let in; ours is the next turn, not a failure.
+                // Others are being let in; ours is the next turn there, not a failure.
                 self.joining.is_attempting = false;
+                self.joining.busy_turns += 1;
+                if self.joining.busy_turns < MAX_BUSY_TURNS {
+                    self.joining.next = self.joining.next.wrapping_sub(1);
+                }
                 let pause = self.out.jittered(self.out.config.min_timeout / 4);
                 self.out.set_timer(Timer::Join, pause);
             }
@@ -400,6 +410,7 @@ impl Node {
 
     fn join_failed(&mut self, via: Contact) {
         self.joining.is_attempting = false;
+        self.joining.busy_turns = 0;
         if !self.wants_place() {
             return;
         }

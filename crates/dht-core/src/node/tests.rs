@@ -9,6 +9,7 @@ use super::*;
 use crate::event::{OpId, ReadOutcome, WriteOutcome};
 use crate::manifest::ChunkRef;
 use crate::message::RingId;
+use crate::message::ring::Request;
 use crate::register::{Key, OperationId, Value};
 use crate::testing::{contact, contact_in_life};
 
@@ -94,6 +95,35 @@ fn the_last_of_two_is_isolated_and_finds_the_other_again() {
     let open = IntervalSet::new();
     world.command(10, Command::Remember { contacts: vec![contact(0)], open });
     world.run(Duration::from_secs(30));
+    world.check_ideal();
+}
+
+/// The only peer that a returning node remembers shows it the way and dies before it is in.
+#[test]
+fn whoever_shows_the_way_back_is_remembered() {
+    let members: Vec<u64> = (0..8).map(|n| n * 10).collect();
+    let mut world = World::ring(small(), &members);
+    let params = RingParams::founding(RingId(1), 3);
+    let node = Node::new(contact_in_life(35, 2), params, world.config.clone(), 7, world.now);
+    world.nodes.insert(35, node);
+    let open = IntervalSet::new();
+    world.command(35, Command::Remember { contacts: vec![contact(0)], open });
+    // Until its first attempt ends somebody is always in its way.
+    while !world.notices.iter().any(|(n, said)| (*n, said) == (35, &Notice::Ready)) {
+        world.run(Duration::from_millis(1));
+        let is_join = |mail: &world::Mail| {
+            let world::Mail::Request { event: Event::Request { request, .. }, .. } = mail else {
+                return false;
+            };
+            *request == Request::Join
+        };
+        if world.mail.values().any(is_join) && !world.dead.contains(&0) {
+            world.mail.retain(|_, mail| !is_join(mail));
+            world.kill(0);
+        }
+        assert!(world.now < Instant(60_000_000), "{:?}", world.nodes[&35].snapshot());
+    }
+    world.run(Duration::from_secs(10));
     world.check_ideal();
 }
 

@@ -96,6 +96,10 @@ async fn a_file_goes_in_and_comes_out_with_progress() {
         within(client.list(&Page { limit: 10, ..Page::default() })).await.expect("listed");
     assert_eq!((keys.len(), keys[0].size, more), (1, Some(2_500_000), false));
 
+    let stats = within(client.stats()).await.expect("told");
+    let looked_up: u64 = stats.counters.lookups.values().map(|counts| counts.count()).sum();
+    assert!(looked_up >= 2 && stats.latency.max.is_some(), "the keys were looked up");
+
     within(client.remove(&key("k"), new_operation())).await.expect("deleted");
     let gone = within(client.get(&key("k"), &mut Vec::new(), |_, _| {})).await;
     assert_eq!(code(&gone.expect_err("deleted")), ClientErrorCode::NotFound);

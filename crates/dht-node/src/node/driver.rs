@@ -18,6 +18,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use super::carrier::Carrier;
 use super::journal::LogBudget;
+use super::latency::Latency;
 
 /// What the driver is told.
 #[derive(Debug)]
@@ -208,6 +209,7 @@ pub(super) struct Driver {
     answers: HashMap<ReplyId, oneshot::Sender<Response>>,
     waiting: HashMap<OpId, Waiter>,
     next_op: u64,
+    latency: Arc<Latency>,
     log: LogBudget,
 }
 
@@ -224,6 +226,7 @@ impl Driver {
         carrier: Carrier,
         config: Arc<Config>,
         status: watch::Sender<Status>,
+        latency: Arc<Latency>,
     ) -> Driver {
         Driver {
             inbox,
@@ -235,6 +238,7 @@ impl Driver {
             answers: HashMap::new(),
             waiting: HashMap::new(),
             next_op: 0,
+            latency,
             log: LogBudget::new(),
         }
     }
@@ -383,6 +387,7 @@ impl Driver {
                     let _ = answer.send(Found { report, successors });
                 }
             }
+            Notice::LookedUp { elapsed } => self.latency.record(elapsed),
             Notice::Read { op, outcome } => {
                 if let Some(Waiter::Read(answer)) = self.waiting.remove(&op) {
                     let _ = answer.send(outcome);

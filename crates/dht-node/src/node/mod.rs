@@ -20,6 +20,7 @@ mod error;
 mod gateway;
 mod journal;
 mod keeper;
+mod latency;
 mod life;
 mod observed;
 mod presence;

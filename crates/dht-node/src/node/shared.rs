@@ -1,6 +1,7 @@
 //! What all tasks of one node share.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -15,6 +16,7 @@ use super::disk::Disk;
 use super::driver::{DriverHandle, Status};
 use super::error::StopReason;
 use super::gateway::Gateway;
+use super::latency::Latency;
 use super::presence::Presence;
 use super::tasks::Tasks;
 
@@ -31,6 +33,7 @@ pub(super) struct Shared {
     pub(super) orders: Orders,
     pub(super) chunks: ChunkPeers,
     pub(super) gateway: Gateway,
+    pub(super) latency: Arc<Latency>,
     /// Everything but requests of clients.
     pub(super) tasks: Tasks,
     /// Requests of clients, which a stop waits for.

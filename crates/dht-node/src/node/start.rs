@@ -19,6 +19,7 @@ use super::driver::{Driver, DriverHandle, Status};
 use super::error::StartError;
 use super::gateway::Gateway;
 use super::keeper::Keeper;
+use super::latency::Latency;
 use super::life::Life;
 use super::observed::OwnAddrs;
 use super::presence::Presence;
@@ -131,7 +132,8 @@ fn assemble(config: NodeConfig, life: Life, presence: Presence, bound: Bound) ->
     );
     let core_config = Arc::new(config.core.clone());
     let orders = Orders::new();
-    let driving = Driver::new(inbox, carrier, core_config, status_sender).run();
+    let latency = Arc::new(Latency::new());
+    let driving = Driver::new(inbox, carrier, core_config, status_sender, latency.clone()).run();
     tasks.spawn(orders.clone().guard(driving));
     let shared = Arc::new(Shared {
         key,
@@ -143,6 +145,7 @@ fn assemble(config: NodeConfig, life: Life, presence: Presence, bound: Bound) ->
         orders: orders.clone(),
         chunks,
         gateway: Gateway::new(),
+        latency,
         tasks: tasks.clone(),
         clients: Tasks::new(),
         closing: AtomicBool::new(false),

@@ -64,12 +64,9 @@ pub(super) async fn sample(
 async fn counted(shared: &Shared, target: LookupTarget) -> Result<Found, ClientFailure> {
     let found = shared.driver.lookup(target).await?;
     let report = &found.report;
-    match report.failure {
-        None => shared.gateway.took(report.elapsed_us),
-        Some(failure) => {
-            let (path, detours) = (&report.path, &report.detours);
-            tracing::debug!(id = %report.id, ?failure, ?path, ?detours, "a lookup found nobody");
-        }
+    if let Some(failure) = report.failure {
+        let (path, detours) = (&report.path, &report.detours);
+        tracing::debug!(id = %report.id, ?failure, ?path, ?detours, "a lookup found nobody");
     }
     Ok(found)
 }

@@ -20,15 +20,13 @@ mod replicate;
 mod report;
 mod walk;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use dht_core::config::RingParams;
 use dht_core::message::Answer;
 use dht_core::message::client::{ClientErrorCode, ClientRequest, ClientResponse, NodeState};
-use dht_core::stats::LatencyReport;
 use dht_net::{BodyReader, Responder};
-use hdrhistogram::Histogram;
 use tokio::sync::Semaphore;
 
 use failure::ClientFailure;
@@ -40,7 +38,6 @@ use super::shared::Shared;
 #[derive(Debug)]
 pub(super) struct Gateway {
     pace: Pace,
-    latency: Mutex<Histogram<u64>>,
     /// Memory for chunks that clients upload, in KiB.
     uploads: Arc<Semaphore>,
     /// Memory for chunks that clients download, in KiB.
@@ -49,32 +46,10 @@ pub(super) struct Gateway {
 
 impl Gateway {
     pub(super) fn new() -> Gateway {
-        let latency = Histogram::new_with_bounds(1, MAX_LATENCY_US, LATENCY_DIGITS)
-            .expect("the bounds are constants that fit");
         Gateway {
             pace: Pace::new(),
-            latency: Mutex::new(latency),
             uploads: Arc::new(Semaphore::new(TRANSFER_KIB)),
             downloads: Arc::new(Semaphore::new(TRANSFER_KIB)),
-        }
-    }
-
-    /// A lookup for a client took so long.
-    fn took(&self, elapsed_us: u64) {
-        let mut latency = self.latency.lock().unwrap_or_else(PoisonError::into_inner);
-        latency.saturating_record(elapsed_us.max(1));
-    }
-
-    fn latency(&self) -> LatencyReport {
-        let latency = self.latency.lock().unwrap_or_else(PoisonError::into_inner);
-        if latency.is_empty() {
-            return LatencyReport::default();
-        }
-        LatencyReport {
-            p50: Some(latency.value_at_quantile(0.5)),
-            p90: Some(latency.value_at_quantile(0.9)),
-            p99: Some(latency.value_at_quantile(0.99)),
-            max: Some(latency.max()),
         }
     }
 }
@@ -168,7 +143,3 @@ const ISOLATED_LIMIT: Duration = Duration::from_secs(5);
 /// Memory for chunks on their way from clients, and as much for those on their way to them, in KiB.
 /// 32 MiB (guess: eight windows of default chunks, or one of the largest).
 const TRANSFER_KIB: usize = 32 * 1024;
-/// Longest latency that is told apart: a minute, above every time limit of a lookup.
-const MAX_LATENCY_US: u64 = 60_000_000;
-/// Significant digits of latencies: 1 % is finer than they repeat.
-const LATENCY_DIGITS: u8 = 2;

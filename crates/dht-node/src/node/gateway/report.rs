@@ -67,7 +67,7 @@ pub(super) async fn stats(shared: &Arc<Shared>) -> Result<ClientResponse, Client
         routing: shared.config.core.routing,
         depth: shared.config.core.depth,
         counters: snapshot.counters,
-        latency: shared.gateway.latency(),
+        latency: shared.latency.report(),
         store,
         traffic: shared.endpoint.traffic(),
         at_risk,
