@@ -115,13 +115,8 @@ pub enum Command {
     },
     /// What [`Effect::Persist`] kept in an earlier life. The peers are asked for a way back, now and
     /// when all else falls silent; until then the node counts as isolated, so that a whole ring can
-    /// restart at once.
-    Remember {
-        /// Neighbours and remembered peers.
-        contacts: Vec<Contact>,
-        /// The arcs whose registers this node held completely.
-        open: IntervalSet,
-    },
+    /// restart at once. One that was alone goes on alone.
+    Remember(Memory),
     /// The node's own record changed: other addresses.
     Renew {
         /// The newer record.
@@ -217,14 +212,20 @@ pub enum Effect {
         from: Contact,
     },
     /// Keep this for the next start, instead of what was kept before. No answer.
-    Persist {
-        /// Neighbours and remembered peers.
-        contacts: Vec<Contact>,
-        /// The arcs whose registers this node holds completely.
-        open: IntervalSet,
-    },
+    Persist(Memory),
     /// Something the driver or a person may want to know.
     Notice(Notice),
+}
+
+/// What a node's next life should know.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Memory {
+    /// Neighbours and remembered peers.
+    pub contacts: Vec<Contact>,
+    /// The arcs whose registers this node holds completely.
+    pub open: IntervalSet,
+    /// Whether it was a ring of one: nobody else held anything.
+    pub alone: bool,
 }
 
 /// What the store is asked. All writes are durable before they are answered.

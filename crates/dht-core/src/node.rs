@@ -50,6 +50,8 @@ pub struct Node {
     is_ready: bool,
     /// Neighbours or memory changed since they were last given out to be kept.
     unsaved: bool,
+    /// Whether what was given out last said that this node was a ring of one.
+    saved_alone: bool,
     leave: Option<membership::Departure>,
 }
 
@@ -109,6 +111,7 @@ impl Node {
             told_state: NodeState::Joining,
             is_ready: false,
             unsaved: false,
+            saved_alone: false,
             leave: None,
             out: Outbox::new(config, seed, now),
         }
@@ -225,7 +228,7 @@ impl Node {
         match command {
             Command::Found => self.found(),
             Command::Join { via } => self.join(via),
-            Command::Remember { contacts, open } => self.remember(contacts, open),
+            Command::Remember(memory) => self.remember(memory),
             Command::Renew { record } => {
                 let me = self.ring.links().me();
                 let renewed = Contact { record, ..me.clone() };

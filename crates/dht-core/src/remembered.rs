@@ -68,6 +68,11 @@ impl Remembered {
         }
     }
 
+    /// Whoever fell silent is not missed any more, only looked for.
+    pub(crate) fn settle(&mut self) {
+        self.peers.iter_mut().for_each(|held| held.silent = false);
+    }
+
     /// It left for good.
     pub(crate) fn forget(&mut self, contact: &Contact) {
         self.peers.retain(|held| held.contact.id != contact.id);

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use dht_core::event::{StoreCommand, StoreOutcome};
+use dht_core::event::{Memory, StoreCommand, StoreOutcome};
 use dht_core::manifest::{ChunkRef, ContentHash};
 use dht_core::message::ring::Kind;
 use dht_core::register::{Ballot, Register};
-use dht_core::{Contact, Id, Interval, IntervalSet};
+use dht_core::{Id, Interval};
 
 /// The disk of one node. It outlives the node's lives.
 #[derive(Clone, Debug, Default)]
@@ -14,9 +14,7 @@ pub(crate) struct Disk {
     registers: BTreeMap<Id, Register>,
     chunks: BTreeMap<Id, ChunkRef>,
     /// Of the last [`dht_core::Effect::Persist`].
-    pub(crate) contacts: Vec<Contact>,
-    /// Of the last [`dht_core::Effect::Persist`].
-    pub(crate) open: IntervalSet,
+    pub(crate) memory: Memory,
 }
 
 impl Disk {

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use dht_core::config::{ConfigError, RingParams};
-use dht_core::event::{OpId, Purpose};
+use dht_core::event::{Memory, OpId, Purpose};
 use dht_core::message::RingId;
 use dht_core::message::client::NodeState;
 use dht_core::node::{Node, Snapshot};
@@ -191,17 +191,14 @@ impl World {
     /// back by itself, through those its last life remembered.
     pub fn restart(&mut self, n: u64) {
         let Some(member) = self.members.get(&n) else { return };
-        let (id, via, was_alone) = (member.me.id, member.via, member.node.snapshot().alone);
-        let (contacts, open) = (member.disk.contacts.clone(), member.disk.open.clone());
+        let (id, via, memory) = (member.me.id, member.via, member.disk.memory.clone());
         self.fail(n);
         self.begin_life(n, id, true);
         self.member_mut(n).via = via;
-        let knows_nobody = contacts.is_empty();
-        self.watch.acquaint(id, contacts.iter().map(|held| held.id));
-        self.command(n, Command::Remember { contacts, open });
+        let knows_nobody = memory.contacts.is_empty() && !memory.alone;
+        self.watch.acquaint(id, memory.contacts.iter().map(|held| held.id));
+        self.command(n, Command::Remember(memory));
         match via {
-            // It was all that was left of its ring.
-            _ if knows_nobody && was_alone => self.command(n, Command::Found),
             Some(via) if knows_nobody => self.join(n, via),
             // The first of its ring, which died before it had saved whom it met: it founds the ring
             // again, and the others, who remember it, take it in.
@@ -401,8 +398,8 @@ impl World {
     pub fn save_memories(&mut self) {
         for member in self.members.values_mut().filter(|held| held.is_running()) {
             let snapshot = member.node.snapshot();
-            member.disk.contacts = snapshot.remembered;
-            member.disk.open = snapshot.open;
+            let (contacts, open) = (snapshot.remembered, snapshot.open);
+            member.disk.memory = Memory { contacts, open, alone: snapshot.alone };
         }
     }
 

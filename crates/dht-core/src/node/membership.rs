@@ -4,9 +4,8 @@ use std::time::Duration;
 
 use super::Node;
 use super::lookups::Reason;
-use crate::event::{Effect, Failure, Notice};
+use crate::event::{Effect, Failure, Memory, Notice};
 use crate::id::Id;
-use crate::interval::IntervalSet;
 use crate::lookup::{LookupTarget, Owner};
 use crate::message::client::LookupFailure;
 use crate::message::ring::{Request, Response, Routing};
@@ -84,10 +83,17 @@ impl Node {
     }
 
     /// What an earlier life knew.
-    pub(super) fn remember(&mut self, contacts: Vec<Contact>, open: IntervalSet) {
+    pub(super) fn remember(&mut self, memory: Memory) {
+        let Memory { mut contacts, open, alone } = memory;
         self.replication.restore(open);
         let me = self.id();
-        for contact in contacts.iter().filter(|contact| contact.id != me) {
+        contacts.retain(|contact| contact.id != me);
+        if alone {
+            // Whom it remembers was gone before; they are still looked for, as lost parts are.
+            contacts.iter().for_each(|contact| _ = self.remembered.note(contact, self.out.now));
+            return self.found();
+        }
+        for contact in &contacts {
             self.remembered.fell_silent(contact, self.out.now);
         }
         if self.ring.standing() == Standing::Outside && self.remembered.has_silent() {
@@ -206,12 +212,19 @@ impl Node {
                 self.attempt_join();
             }
         }
+        self.unsaved = true;
+        self.save();
     }
 
     /// A neighbour is gone.
     pub(super) fn neighbor_removed(&mut self, contact: Contact, for_good: bool) {
         if for_good {
             self.remembered.forget(&contact);
+            if self.ring.standing() == Standing::Member && self.ring.links().is_empty() {
+                // The last one handed everything over. Over those who fell silent before, the ring
+                // had closed while there was somebody to close it with.
+                self.remembered.settle();
+            }
             if !self.remembered.has_silent() {
                 self.ring.stand_alone();
             }
@@ -226,14 +239,15 @@ impl Node {
         let links = self.ring.links();
         let neighbors: Vec<Contact> =
             links.successors().iter().chain(links.predecessors()).cloned().collect();
-        let knew_nobody = self.remembered.contacts().is_empty();
+        let knew_nobody = self.remembered.contacts().is_empty() || self.saved_alone;
         for contact in &neighbors {
             if !self.liveness.is_dead(contact) && self.remembered.note(contact, self.out.now) {
                 self.unsaved = true;
             }
         }
-        if knew_nobody {
+        if knew_nobody && !neighbors.is_empty() {
             // One that is killed within the first period should find its way back, too.
+            self.unsaved = true;
             self.save();
         }
     }
@@ -444,9 +458,11 @@ impl Node {
     fn save(&mut self) {
         self.unsaved |= self.replication.take_changed();
         if std::mem::take(&mut self.unsaved) {
+            let alone = self.ring.is_alone();
+            self.saved_alone = alone;
             let contacts = self.remembered.contacts();
             let open = self.replication.open_arcs();
-            self.out.effect(Effect::Persist { contacts, open });
+            self.out.effect(Effect::Persist(Memory { contacts, open, alone }));
         }
     }
 }

@@ -6,7 +6,7 @@ mod world;
 use std::time::Duration;
 
 use super::*;
-use crate::event::{OpId, ReadOutcome, WriteOutcome};
+use crate::event::{Memory, OpId, ReadOutcome, WriteOutcome};
 use crate::manifest::ChunkRef;
 use crate::message::RingId;
 use crate::message::ring::Request;
@@ -93,9 +93,38 @@ fn the_last_of_two_is_isolated_and_finds_the_other_again() {
     world.nodes.insert(10, node);
     world.dead.remove(&10);
     let open = IntervalSet::new();
-    world.command(10, Command::Remember { contacts: vec![contact(0)], open });
+    world.command(10, Command::Remember(Memory { contacts: vec![contact(0)], open, alone: false }));
     world.run(Duration::from_secs(30));
     world.check_ideal();
+}
+
+/// The last one to go decides: over an earlier death the ring has closed, and the leaver handed
+/// everything over; but not while the dead one still stands in the list.
+#[test]
+fn the_last_neighbour_to_go_decides_between_alone_and_isolated() {
+    let mut world = World::ring(small(), &[0, 10, 20]);
+    world.kill(10);
+    world.run(Duration::from_secs(10));
+    world.command(20, Command::Leave);
+    world.run(Duration::from_secs(5));
+    world.kill(20);
+    world.run(Duration::from_secs(10));
+    assert!(world.nodes[&0].snapshot().alone);
+
+    let mut world = World::ring(small(), &[0, 10, 20]);
+    world.kill(10);
+    world.kill(20);
+    let leave = Request::Leave {
+        successors: vec![contact(0), contact(10)],
+        predecessor: Some(contact(10)),
+        for_good: true,
+    };
+    let now = world.now;
+    let event = Event::Request { reply: ReplyId(u64::MAX), from: contact(20), request: leave };
+    world.node(0).handle_event(now, event);
+    while world.node(0).poll_effect().is_some() {}
+    world.run(Duration::from_secs(10));
+    assert_eq!(world.nodes[&0].state(), NodeState::Isolated);
 }
 
 /// The only peer that a returning node remembers shows it the way and dies before it is in.
@@ -107,7 +136,7 @@ fn whoever_shows_the_way_back_is_remembered() {
     let node = Node::new(contact_in_life(35, 2), params, world.config.clone(), 7, world.now);
     world.nodes.insert(35, node);
     let open = IntervalSet::new();
-    world.command(35, Command::Remember { contacts: vec![contact(0)], open });
+    world.command(35, Command::Remember(Memory { contacts: vec![contact(0)], open, alone: false }));
     // Until its first attempt ends somebody is always in its way.
     while !world.notices.iter().any(|(n, said)| (*n, said) == (35, &Notice::Ready)) {
         world.run(Duration::from_millis(1));
@@ -139,7 +168,7 @@ fn a_whole_ring_restarts_at_once() {
             Node::new(contact_in_life(*n, 2), params, world.config.clone(), n + 100, world.now);
         world.nodes.insert(*n, node);
         let open = IntervalSet::new();
-        world.command(*n, Command::Remember { contacts, open });
+        world.command(*n, Command::Remember(Memory { contacts, open, alone: false }));
     }
     world.run(Duration::from_secs(60));
     world.check_ideal();
@@ -215,7 +244,7 @@ fn a_whole_ring_restarts_at_once_and_still_votes() {
             Node::new(contact_in_life(*n, 2), params, world.config.clone(), n + 100, world.now);
         world.nodes.insert(*n, node);
         let (contacts, open) = (before.remembered, before.open);
-        world.command(*n, Command::Remember { contacts, open });
+        world.command(*n, Command::Remember(Memory { contacts, open, alone: false }));
     }
     world.run(Duration::from_secs(90));
     world.check_ideal();
@@ -343,7 +372,7 @@ fn a_new_life_takes_the_place_of_the_old_one_in_every_list() {
         let node = Node::new(me, params, world.config.clone(), back + 100, world.now);
         world.nodes.insert(back, node);
         let open = IntervalSet::new();
-        world.command(back, Command::Remember { contacts, open });
+        world.command(back, Command::Remember(Memory { contacts, open, alone: false }));
         world.run(Duration::from_secs(20));
         world.check_ideal();
         for n in members.iter().filter(|n| **n != back) {

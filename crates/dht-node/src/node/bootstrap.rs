@@ -7,9 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dht_core::config::RingParams;
+use dht_core::event::Memory;
 use dht_core::message::RingId;
 use dht_core::message::client::NodeState;
-use dht_core::{Command, Contact, IntervalSet};
+use dht_core::{Command, Contact};
 use futures_util::future::BoxFuture;
 use futures_util::stream::{FuturesUnordered, StreamExt};
 
@@ -17,7 +18,6 @@ use super::backoff::Backoff;
 use super::config::DEFAULT_REPLICAS;
 use super::driver::Begin;
 use super::error::StopReason;
-use super::life::Known;
 use super::shared::{Order, Shared};
 
 use knock::{Knock, knock};
@@ -27,8 +27,8 @@ pub(super) struct Bootstrap {
     shared: Arc<Shared>,
     /// The ring of earlier lives, or the one that was found.
     ring: Option<RingParams>,
-    /// Whom earlier lives knew; given to the state machine once.
-    known: Option<Known>,
+    /// What the last life knew; given to the state machine once.
+    memory: Option<Memory>,
     /// Whether something is stored here: then the ring cannot be given up for another.
     holds: bool,
     begun: bool,
@@ -40,11 +40,11 @@ impl Bootstrap {
     pub(super) fn new(
         shared: Arc<Shared>,
         ring: Option<RingParams>,
-        known: Known,
+        memory: Memory,
         holds: bool,
     ) -> Bootstrap {
         let said = vec![None; shared.config.join.len()];
-        Bootstrap { shared, ring, known: Some(known), holds, begun: false, said }
+        Bootstrap { shared, ring, memory: Some(memory), holds, begun: false, said }
     }
 
     /// Until the node has its place; again whenever it has lost it.
@@ -76,6 +76,12 @@ impl Bootstrap {
         if self.begun {
             return;
         }
+        let was_alone = self.memory.take_if(|memory| memory.alone);
+        if let (Some(params), Some(memory)) = (self.ring, was_alone) {
+            tracing::info!("this node was all that was left of its ring, and goes on alone");
+            self.shared.presence.set_ring(Some(params), &self.shared.endpoint);
+            return self.begin(params, Command::Remember(memory)).await;
+        }
         let replicas = self.shared.config.replicas.unwrap_or(DEFAULT_REPLICAS);
         let params = match self.ring {
             Some(params) => params,
@@ -87,14 +93,14 @@ impl Bootstrap {
         }
     }
 
-    /// Asks the peers of earlier lives, if there were any.
+    /// Asks the peers of earlier lives, if there were any and they did not leave it alone.
     async fn go_back(&mut self) {
+        let has_peers = |memory: &mut Memory| !memory.contacts.is_empty() && !memory.alone;
         let Some(params) = self.ring else { return };
-        let known = self.known.take().filter(|known| !known.contacts.is_empty());
-        if let Some(Known { contacts, open }) = known {
-            tracing::info!(peers = contacts.len(), "asking the peers this node knew");
+        if let Some(memory) = self.memory.take_if(has_peers) {
+            tracing::info!(peers = memory.contacts.len(), "asking the peers this node knew");
             self.shared.presence.set_ring(Some(params), &self.shared.endpoint);
-            self.begin(params, Command::Remember { contacts, open }).await;
+            self.begin(params, Command::Remember(memory)).await;
         }
     }
 
@@ -178,14 +184,17 @@ impl Bootstrap {
         if let Some(asked) = self.shared.config.replicas.filter(|asked| *asked != ring.replicas) {
             return self.give_up(StopReason::ReplicasDiffer { asked, ring: ring.replicas });
         }
-        if self.ring.is_some_and(|ours| ours.id == ring.id) {
-            self.go_back().await;
+        if self.ring.is_some_and(|ours| ours.id == ring.id)
+            && let Some(memory) = self.memory.take()
+        {
+            // Not alone any more: there is somebody of its ring.
+            self.begin(ring, Command::Remember(Memory { alone: false, ..memory })).await;
         }
         if !self.begun {
             // Killed before the state machine has told whom it knows, the next life must not take
             // itself for the founder.
             let contacts = vec![via.clone()];
-            self.shared.disk.remember(Known { contacts, open: IntervalSet::new() }).await;
+            self.shared.disk.remember(Memory { contacts, ..Memory::default() }).await;
         }
         if !self.keep_ring(ring).await {
             return Knocking::Over;

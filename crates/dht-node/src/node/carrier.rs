@@ -3,11 +3,11 @@
 
 use std::collections::HashMap;
 
-use dht_core::event::{Failure, FetchId, RpcId, StoreCommand, StoreId};
+use dht_core::event::{Failure, FetchId, Memory, RpcId, StoreCommand, StoreId};
 use dht_core::manifest::ChunkRef;
 use dht_core::message::ring::{Request, Response};
 use dht_core::message::{Answer, Frame, Refusal};
-use dht_core::{Contact, Event, IntervalSet};
+use dht_core::{Contact, Event};
 use dht_net::{DialError, Endpoint, RequestError};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
@@ -15,7 +15,6 @@ use tokio::task::AbortHandle;
 use super::chunks::ChunkPeers;
 use super::disk::Disk;
 use super::driver::DriverHandle;
-use super::life::Known;
 use super::tasks::Tasks;
 
 /// Carries out orders.
@@ -28,7 +27,7 @@ pub(super) struct Carrier {
     tasks: Tasks,
     /// Requests under way, so that they can be called off. As many as the core has calls.
     sends: HashMap<RpcId, AbortHandle>,
-    known: watch::Sender<Option<Known>>,
+    memory: watch::Sender<Option<Memory>>,
 }
 
 impl Carrier {
@@ -38,10 +37,10 @@ impl Carrier {
         chunks: ChunkPeers,
         driver: DriverHandle,
         tasks: Tasks,
-        known: watch::Sender<Option<Known>>,
+        memory: watch::Sender<Option<Memory>>,
     ) -> Carrier {
-        tasks.spawn(keep_known(disk.clone(), known.subscribe()));
-        Carrier { endpoint, disk, chunks, driver, tasks, sends: HashMap::new(), known }
+        tasks.spawn(keep_memory(disk.clone(), memory.subscribe()));
+        Carrier { endpoint, disk, chunks, driver, tasks, sends: HashMap::new(), memory }
     }
 
     /// Asks a member.
@@ -101,17 +100,17 @@ impl Carrier {
     }
 
     /// Keeps this for the next life instead of what was kept before.
-    pub(super) fn persist(&mut self, contacts: Vec<Contact>, open: IntervalSet) {
-        self.known.send_replace(Some(Known { contacts, open }));
+    pub(super) fn persist(&mut self, memory: Memory) {
+        self.memory.send_replace(Some(memory));
     }
 }
 
 /// Writes what the next life should know, always the newest, one write at a time.
-async fn keep_known(disk: Disk, mut newest: watch::Receiver<Option<Known>>) {
+async fn keep_memory(disk: Disk, mut newest: watch::Receiver<Option<Memory>>) {
     while newest.changed().await.is_ok() {
-        let known = newest.borrow_and_update().clone();
-        if let Some(known) = known {
-            disk.remember(known).await;
+        let memory = newest.borrow_and_update().clone();
+        if let Some(memory) = memory {
+            disk.remember(memory).await;
         }
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use dht_core::config::RingParams;
-use dht_core::event::{StoreCommand, StoreOutcome};
+use dht_core::event::{Memory, StoreCommand, StoreOutcome};
 use dht_core::manifest::{ChunkRef, ContentHash};
 use dht_core::message::bulk::MAX_CHUNK_LEN;
 use dht_core::message::ring::Kind;
@@ -20,7 +20,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 
 use super::journal::LogBudget;
-use super::life::{self, Known};
+use super::life;
 use super::tasks::Tasks;
 
 /// Asks the store. Clones share it.
@@ -134,8 +134,8 @@ impl Disk {
     }
 
     /// Keeps what the next life should know.
-    pub(super) async fn remember(&self, known: Known) {
-        if let Err(error) = self.run(move |store| life::save_known(store, &known)).await {
+    pub(super) async fn remember(&self, memory: Memory) {
+        if let Err(error) = self.run(move |store| life::save_memory(store, &memory)).await {
             self.complain("the remembered peers were not kept", &error);
         }
     }

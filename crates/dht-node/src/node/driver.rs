@@ -352,7 +352,7 @@ impl Driver {
                 }
                 Effect::Store { store, command } => self.carrier.store(store, command),
                 Effect::Fetch { fetch, chunk, from } => self.carrier.fetch(fetch, chunk, from),
-                Effect::Persist { contacts, open } => self.carrier.persist(contacts, open),
+                Effect::Persist(memory) => self.carrier.persist(memory),
                 Effect::Notice(notice) => self.on_notice(notice),
             }
         }

@@ -46,6 +46,34 @@ pub enum StartError {
         /// Where the key should be.
         key: PathBuf,
     },
+    /// The key is there, but what it kept is gone: a disk that is not mounted looks like that, and
+    /// to start empty would be to forget copies that others count on.
+    #[error(
+        "the key {} is here but its store {} is not: mount or restore its disk; or, if it is lost, \
+         remove the key too and start as a new node",
+        key.display(),
+        path.display()
+    )]
+    StoreMissing {
+        /// Where the store should be.
+        path: PathBuf,
+        /// The key.
+        key: PathBuf,
+    },
+    /// The data directory belongs to a ring of another name.
+    #[error(
+        "--ring {asked} differs from the ring {held} that the data in {} belong to; leave the flag \
+         out, or start with another --data-dir",
+        path.display()
+    )]
+    OtherRingName {
+        /// The directory.
+        path: PathBuf,
+        /// The name of its ring.
+        held: String,
+        /// What was asked for.
+        asked: String,
+    },
     /// The key file is there but cannot be used: cut short, overwritten, or not readable.
     #[error(transparent)]
     Identity(#[from] dht_net::IdentityError),

@@ -4,19 +4,19 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use dht_core::{Command, IntervalSet};
+use dht_core::Command;
+use dht_core::event::Memory;
 use tokio::sync::watch;
 
 use super::driver::Status;
 use super::error::StopReason;
-use super::life::Known;
 use super::shared::{Order, Shared};
 
 /// Waits for an order and carries it out.
 pub(super) struct Keeper {
     pub(super) shared: Arc<Shared>,
     /// What the next life will know.
-    pub(super) known: watch::Receiver<Option<Known>>,
+    pub(super) memory: watch::Receiver<Option<Memory>>,
     /// Told when all is closed.
     pub(super) stopped: watch::Sender<Option<StopReason>>,
 }
@@ -129,9 +129,9 @@ impl Keeper {
 
     /// Who left for good holds no arc when it comes back. The last peer of a ring keeps everything.
     async fn forget_place(&self) {
-        let known = self.known.borrow().clone();
-        if let Some(Known { contacts, .. }) = known.filter(|known| !known.contacts.is_empty()) {
-            self.shared.disk.remember(Known { contacts, open: IntervalSet::new() }).await;
+        let memory = self.memory.borrow().clone();
+        if let Some(Memory { contacts, .. }) = memory.filter(|memory| !memory.contacts.is_empty()) {
+            self.shared.disk.remember(Memory { contacts, ..Memory::default() }).await;
         }
     }
 }

@@ -6,11 +6,11 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use dht_core::config::RingParams;
-use dht_core::{Contact, IntervalSet};
+use dht_core::event::Memory;
 use dht_net::{Identity, IdentityError};
-use dht_store::{DiskStore, MemoryStore, OpenError, Options, Store, StoreError};
+use dht_store::{Create, DiskStore, MemoryStore, OpenError, Options, Store, StoreError};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 
 use super::config::DataPlace;
 use super::error::StartError;
@@ -23,31 +23,26 @@ pub(super) struct Life {
     pub(super) incarnation: u64,
     /// The ring of earlier lives.
     pub(super) ring: Option<RingParams>,
-    /// Whom earlier lives knew.
-    pub(super) known: Known,
+    /// What the last life knew.
+    pub(super) memory: Memory,
     /// Whether registers or chunks are stored: then the ring cannot be given up for another.
     pub(super) holds: bool,
 }
 
-/// What the core wants to be told in its next life.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub(super) struct Known {
-    pub(super) contacts: Vec<Contact>,
-    pub(super) open: IntervalSet,
-}
-
 impl Life {
-    /// Opens the data place and counts the start, durably. Blocks.
-    pub(super) fn open(place: &DataPlace) -> Result<Life, StartError> {
-        let (identity, store): (Identity, Arc<dyn Store>) = match place {
-            DataPlace::Ephemeral => (Identity::generate(), Arc::new(MemoryStore::new())),
-            DataPlace::Dir(dir) => {
-                let identity = open_identity(dir)?;
-                let store = DiskStore::open(&dir.join(STORE), Options::default())
-                    .map_err(|error| store_error(dir, error))?;
-                (identity, Arc::new(store))
+    /// Opens the data place of a node in the ring of this name, and counts the start, durably.
+    /// Blocks.
+    pub(super) fn open(place: &DataPlace, ring_name: &str) -> Result<Life, StartError> {
+        let (identity, store) = match place {
+            DataPlace::Ephemeral => {
+                (Identity::generate(), Arc::new(MemoryStore::new()) as Arc<dyn Store>)
             }
+            DataPlace::Dir(dir) => open_dir(dir)?,
         };
+        let ring: Option<RingParams> = load(store.as_ref(), RING)?;
+        if let DataPlace::Dir(path) = place {
+            check_ring_name(path, store.as_ref(), ring.is_some(), ring_name)?;
+        }
         let life = match load::<u64>(store.as_ref(), LIVES)? {
             Some(last) => last.saturating_add(1),
             // Above every earlier life even if the store was lost and only the key was saved.
@@ -60,8 +55,8 @@ impl Life {
         Ok(Life {
             identity: Arc::new(identity),
             incarnation,
-            ring: load(store.as_ref(), RING)?,
-            known: load(store.as_ref(), KNOWN)?.unwrap_or_default(),
+            ring,
+            memory: load_memory(store.as_ref())?,
             holds: usage.keys > 0 || usage.chunks > 0,
             store,
         })
@@ -73,27 +68,56 @@ pub(super) fn save_ring(store: &dyn Store, params: &RingParams) -> Result<(), St
     save(store, RING, params)
 }
 
-/// Keeps whom the node knows.
-pub(super) fn save_known(store: &dyn Store, known: &Known) -> Result<(), StoreError> {
-    save(store, KNOWN, known)
+/// Keeps what the next life should know.
+pub(super) fn save_memory(store: &dyn Store, memory: &Memory) -> Result<(), StoreError> {
+    save(store, MEMORY, memory)
 }
 
-/// The key is made only where nothing is stored yet: a new key over old data would orphan them.
-fn open_identity(dir: &Path) -> Result<Identity, StartError> {
+/// The store is made before the key. So a key without a store tells of a store that was lost, and a
+/// store without a key of a key that was lost, unless the node never started.
+fn open_dir(dir: &Path) -> Result<(Identity, Arc<dyn Store>), StartError> {
     fs::create_dir_all(dir)
         .map_err(|source| StartError::DataDir { path: dir.to_owned(), source })?;
-    let key = dir.join(KEY);
-    let is_new = match fs::read_dir(dir.join(STORE)) {
-        Ok(mut entries) => entries.next().is_none(),
-        Err(_) => true,
-    };
-    let opened = if is_new { Identity::load_or_create(&key) } else { Identity::load(&key) };
-    opened.map_err(|error| match error {
-        IdentityError::Missing { path } => {
-            StartError::IdentityMissing { path: dir.to_owned(), key: path }
+    let (key, store) = (dir.join(KEY), dir.join(STORE));
+    match Identity::load(&key) {
+        Ok(identity) => {
+            let options = Options { create: Create::Never, ..Options::default() };
+            let store = DiskStore::open(&store, options).map_err(|error| match error {
+                OpenError::Missing { .. } => {
+                    StartError::StoreMissing { path: store.clone(), key: key.clone() }
+                }
+                error => store_error(dir, error),
+            })?;
+            Ok((identity, Arc::new(store)))
         }
-        other => StartError::Identity(other),
-    })
+        Err(IdentityError::Missing { .. }) => {
+            let store = DiskStore::open(&store, Options::default())
+                .map_err(|error| store_error(dir, error))?;
+            if load::<u64>(&store, LIVES)?.is_some() {
+                return Err(StartError::IdentityMissing { path: dir.to_owned(), key });
+            }
+            let identity = Identity::create(&key).map_err(StartError::Identity)?;
+            Ok((identity, Arc::new(store)))
+        }
+        Err(error) => Err(StartError::Identity(error)),
+    }
+}
+
+/// What is stored belongs to the ring it was stored in: under another name it would be found by
+/// nobody. A node that never had a ring may change its mind.
+fn check_ring_name(
+    path: &Path,
+    store: &dyn Store,
+    has_ring: bool,
+    asked: &str,
+) -> Result<(), StartError> {
+    match load::<String>(store, RING_NAME)? {
+        Some(held) if held == asked => Ok(()),
+        Some(held) if has_ring => {
+            Err(StartError::OtherRingName { path: path.to_owned(), held, asked: asked.to_owned() })
+        }
+        _ => save(store, RING_NAME, &asked.to_owned()).map_err(StartError::Store),
+    }
 }
 
 fn store_error(dir: &Path, error: OpenError) -> StartError {
@@ -114,23 +138,73 @@ fn load<T: DeserializeOwned>(
     store: &dyn Store,
     name: &'static str,
 ) -> Result<Option<T>, StartError> {
+    match record(store, name)? {
+        Some((_, value)) => decode(name, &value).map(Some),
+        None => Ok(None),
+    }
+}
+
+fn load_memory(store: &dyn Store) -> Result<Memory, StartError> {
+    match record(store, MEMORY)? {
+        Some((FIRST_FORM, value)) => {
+            let (contacts, open) = decode(MEMORY, &value)?;
+            Ok(Memory { contacts, open, alone: false })
+        }
+        Some((_, value)) => decode(MEMORY, &value),
+        None => Ok(Memory::default()),
+    }
+}
+
+/// A named record: its form, and the rest.
+fn record(store: &dyn Store, name: &'static str) -> Result<Option<(u8, Vec<u8>)>, StartError> {
     let Some(record) = store.meta(name).map_err(StartError::Store)? else { return Ok(None) };
     match record.split_first() {
-        Some((&FORM, value)) => {
-            postcard::from_bytes(value).map(Some).map_err(|_| StartError::RecordDamaged { name })
+        Some((&form, value)) if (FIRST_FORM..=FORM).contains(&form) => {
+            Ok(Some((form, value.to_vec())))
         }
         _ => Err(StartError::RecordDamaged { name }),
     }
+}
+
+fn decode<T: DeserializeOwned>(name: &'static str, value: &[u8]) -> Result<T, StartError> {
+    postcard::from_bytes(value).map_err(|_| StartError::RecordDamaged { name })
 }
 
 /// File of the key, in the data directory.
 const KEY: &str = "identity.key";
 /// Directory of the store, in the data directory.
 const STORE: &str = "store";
-/// First byte of every named record: its form.
-const FORM: u8 = 1;
+/// First byte of every named record: its form. In form 1 a memory did not say whether the node was
+/// alone.
+const FORM: u8 = 2;
+const FIRST_FORM: u8 = 1;
 /// Bits of an incarnation that are drawn at random.
 const DRAW_BITS: u32 = 16;
 const LIVES: &str = "lives";
 const RING: &str = "ring";
-const KNOWN: &str = "known";
+const RING_NAME: &str = "ring name";
+const MEMORY: &str = "known";
+
+#[cfg(test)]
+mod tests {
+    use dht_core::{Contact, Id, Interval, IntervalSet};
+
+    use super::*;
+
+    #[test]
+    fn a_memory_of_the_first_form_is_still_understood() {
+        let store = MemoryStore::new();
+        assert_eq!(load_memory(&store).expect("none"), Memory::default());
+        let mut open = IntervalSet::new();
+        open.insert(Interval::full(Id::ZERO));
+        let old = postcard::to_extend(&(Vec::<Contact>::new(), &open), vec![FIRST_FORM]);
+        store.set_meta(MEMORY, &old.expect("fits")).expect("kept");
+        let memory = Memory { contacts: Vec::new(), open, alone: false };
+        assert_eq!(load_memory(&store).expect("known"), memory);
+        let memory = Memory { alone: true, ..memory };
+        save_memory(&store, &memory).expect("kept");
+        assert_eq!(load_memory(&store).expect("known"), memory);
+        store.set_meta(MEMORY, &[FORM + 1]).expect("kept");
+        assert!(matches!(load_memory(&store), Err(StartError::RecordDamaged { name: MEMORY })));
+    }
+}

@@ -30,8 +30,8 @@ use super::tasks::Tasks;
 /// See [`Node::start`].
 pub(super) async fn start(config: NodeConfig) -> Result<Node, StartError> {
     check(&config)?;
-    let place = config.data.clone();
-    let opening = Tasks::new().spawn_blocking(move || Life::open(&place));
+    let (place, ring_name) = (config.data.clone(), config.ring_name.clone());
+    let opening = Tasks::new().spawn_blocking(move || Life::open(&place, &ring_name));
     let life = opening.await.map_err(|_| StartError::Crashed)??;
     if let (Some(asked), Some(ring)) = (config.replicas, life.ring)
         && asked != ring.replicas
@@ -102,7 +102,7 @@ fn default_ip(config: &NodeConfig, life: &Life) -> IpAddr {
     let numbers: Vec<Option<IpAddr>> =
         config.join.iter().map(|join| join.numeric().map(|addr| addr.ip())).collect();
     let mut named = config.join.iter().zip(&numbers);
-    let known = life.known.contacts.iter().flat_map(|contact| &contact.record.addrs);
+    let known = life.memory.contacts.iter().flat_map(|contact| &contact.record.addrs);
     let is_local = |ip: &IpAddr| ip.is_loopback();
     if !named.all(|(join, ip)| join.is_localhost() || ip.as_ref().is_some_and(is_local))
         || !known.map(|addr| addr.ip()).all(|ip| is_local(&ip))
@@ -119,7 +119,7 @@ fn assemble(config: NodeConfig, life: Life, presence: Presence, bound: Bound) ->
     let disk = Disk::new(life.store);
     let (driver, inbox) = DriverHandle::new();
     let (status_sender, status) = watch::channel(Status::new());
-    let (known_sender, known) = watch::channel(None);
+    let (memory_sender, memory) = watch::channel(None);
     let key = life.identity.key();
     let chunks = ChunkPeers::new(key, endpoint.clone(), disk.clone());
     let carrier = Carrier::new(
@@ -128,7 +128,7 @@ fn assemble(config: NodeConfig, life: Life, presence: Presence, bound: Bound) ->
         chunks.clone(),
         driver.clone(),
         tasks.clone(),
-        known_sender,
+        memory_sender,
     );
     let core_config = Arc::new(config.core.clone());
     let orders = Orders::new();
@@ -154,7 +154,7 @@ fn assemble(config: NodeConfig, life: Life, presence: Presence, bound: Bound) ->
     });
     tasks.spawn(orders.clone().guard(serve::accept(shared.clone(), requests)));
     tasks.spawn(orders.clone().guard(follow(shared.clone())));
-    let bootstrap = Bootstrap::new(shared.clone(), life.ring, life.known, life.holds);
+    let bootstrap = Bootstrap::new(shared.clone(), life.ring, life.memory, life.holds);
     tasks.spawn(orders.clone().guard(bootstrap.run()));
     let (stopped_sender, stopped) = watch::channel(None);
     let keeper = Tasks::new();
@@ -169,7 +169,7 @@ fn assemble(config: NodeConfig, life: Life, presence: Presence, bound: Bound) ->
         stopped,
         keeper: keeper.clone(),
     };
-    keeper.spawn(Keeper { shared, known, stopped: stopped_sender }.run());
+    keeper.spawn(Keeper { shared, memory, stopped: stopped_sender }.run());
     node
 }
 

@@ -192,10 +192,7 @@ impl World {
                     let from = number(&from);
                     self.post(delay, Parcel::Fetched { to: n, life, fetch, chunk, from });
                 }
-                Effect::Persist { contacts, open } => {
-                    let disk = &mut self.member_mut(n).disk;
-                    (disk.contacts, disk.open) = (contacts, open);
-                }
+                Effect::Persist(memory) => self.member_mut(n).disk.memory = memory,
                 Effect::Notice(Notice::Left) => has_left = Some(self.trace_left(n)),
                 Effect::Notice(notice) => self.on_notice(n, notice),
             }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dht_core::config::RingParams;
-use dht_core::event::{Purpose, RpcId};
+use dht_core::event::{Memory, Purpose, RpcId};
 use dht_core::message::RingId;
 use dht_core::message::client::{LookupFailure, NodeState};
 use dht_core::message::ring::{Request, Response, Routing};
@@ -221,7 +221,9 @@ fn the_next_deadline_always_lies_ahead() {
         let now = Instant(1);
         let mut node = Node::new(contact(1, 1), params, Arc::new(Config::default()), 1, now);
         let command = match remembers {
-            true => Command::Remember { contacts: vec![contact(2, 1)], open: Default::default() },
+            true => {
+                Command::Remember(Memory { contacts: vec![contact(2, 1)], ..Memory::default() })
+            }
             false => Command::Found,
         };
         node.handle_event(now, Event::Command(command));

@@ -211,6 +211,7 @@ fn start_failure(error: &StartError) -> Failure {
         StartError::Setting(_)
         | StartError::Replicas { .. }
         | StartError::ReplicasDiffer { .. }
+        | StartError::OtherRingName { .. }
         | StartError::Advertise { .. } => Failure::usage(text),
         StartError::PortInUse { addr } => {
             let holder = holder::of_udp_port(addr.port());

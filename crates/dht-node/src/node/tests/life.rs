@@ -235,16 +235,30 @@ async fn start_again(dir: &TempDir, port: SocketAddr) -> Node {
 #[tokio::test]
 async fn a_second_node_with_the_same_key_is_refused() {
     let dirs: Vec<TempDir> = (0..2).map(|_| tempfile::tempdir().expect("a directory")).collect();
-    let nodes = ring_in(&dirs).await;
+    let mut nodes = ring_in(&dirs).await;
+    within(nodes.pop().expect("two").stop()).await;
     let copy = tempfile::tempdir().expect("a directory");
-    let key = dirs[1].path().join("identity.key");
-    std::fs::copy(key, copy.path().join("identity.key")).expect("copied");
+    copy_folder(dirs[1].path(), copy.path());
+    nodes.push(start(in_dir(&dirs[1], &[nodes[0].listen()])).await);
+    whole(&nodes.iter().collect::<Vec<_>>()).await;
     let twin = Node::start(in_dir(&copy, &[nodes[0].listen()])).await.expect("it starts");
     match within(twin.stopped()).await {
         StopReason::IdInUse { addr } => assert_eq!(addr, nodes[1].listen()),
         other => panic!("{other:?}"),
     }
     whole(&nodes.iter().collect::<Vec<_>>()).await;
+}
+
+fn copy_folder(from: &std::path::Path, to: &std::path::Path) {
+    std::fs::create_dir_all(to).expect("made");
+    for entry in std::fs::read_dir(from).expect("read") {
+        let entry = entry.expect("read");
+        let to = to.join(entry.file_name());
+        match entry.file_type().expect("known").is_dir() {
+            true => copy_folder(&entry.path(), &to),
+            false => _ = std::fs::copy(entry.path(), to).expect("copied"),
+        }
+    }
 }
 
 #[tokio::test]
@@ -269,4 +283,64 @@ async fn state(node: &Node) -> NodeState {
         ClientResponse::Identity { state, .. } => state,
         other => panic!("{other:?}"),
     }
+}
+
+/// One died, the ring closed over the gap, the other left in order: the last one has everything, and
+/// serves, also when it starts again.
+#[tokio::test]
+async fn the_last_of_a_ring_serves_on_its_own() {
+    let dirs: Vec<TempDir> = (0..3).map(|_| tempfile::tempdir().expect("a directory")).collect();
+    let mut nodes = ring_in(&dirs).await;
+    let client = Client::new();
+    client.put(&nodes[0], "file", &content(200_000, 1)).await;
+    let third = nodes.pop().expect("three");
+    third.kill();
+    within(third.stopped()).await;
+    whole(&nodes.iter().collect::<Vec<_>>()).await;
+    let second = nodes.pop().expect("two");
+    assert_eq!(within(second.leave(|_| {})).await, StopReason::Left);
+    let last = nodes.pop().expect("one");
+    until("it is alone", async || last.snapshot().await.is_some_and(|seen| seen.alone)).await;
+    assert!(client.get(&last, "file").await.expect("kept") == content(200_000, 1));
+    client.put(&last, "later", &content(10, 2)).await;
+    within(last.stop()).await;
+    let again = start(in_dir(&dirs[0], &[])).await;
+    for (name, content) in [("file", content(200_000, 1)), ("later", content(10, 2))] {
+        assert!(client.get(&again, name).await.expect("kept") == content, "{name}");
+    }
+}
+
+/// Case 80: a disk that is not mounted looks like an empty one.
+#[tokio::test]
+async fn a_lost_store_is_not_made_anew() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let node = start(in_dir(&dir, &[])).await;
+    within(node.stop()).await;
+    std::fs::rename(dir.path().join("store"), dir.path().join("away")).expect("moved");
+    let refused = Node::start(in_dir(&dir, &[])).await;
+    assert!(matches!(refused, Err(StartError::StoreMissing { .. })), "{refused:?}");
+    std::fs::rename(dir.path().join("away"), dir.path().join("store")).expect("moved back");
+    let node = start(in_dir(&dir, &[])).await;
+    within(node.stop()).await;
+}
+
+/// A first start that was cut short between store and key is a first start still.
+#[tokio::test]
+async fn a_store_without_a_key_that_never_started_gets_one() {
+    let dir = tempfile::tempdir().expect("a directory");
+    drop(dht_store::DiskStore::open(&dir.path().join("store"), Default::default()).expect("made"));
+    within(start(in_dir(&dir, &[])).await.stop()).await;
+}
+
+#[tokio::test]
+async fn data_of_a_ring_of_another_name_are_refused() {
+    let dir = tempfile::tempdir().expect("a directory");
+    within(start(in_dir(&dir, &[])).await.stop()).await;
+    let mut other = in_dir(&dir, &[]);
+    other.ring_name = "other".to_owned();
+    let text = match Node::start(other).await {
+        Err(error @ StartError::OtherRingName { .. }) => error.to_string(),
+        other => panic!("{other:?}"),
+    };
+    assert!(text.contains("--ring other differs from the ring default"), "{text}");
 }
