@@ -26,7 +26,7 @@ pub(crate) async fn link_to(
     shared: &Arc<Shared>,
     to: &PeerRecord,
 ) -> Result<(Arc<Link>, u64), DialError> {
-    if let Some(link) = shared.table.current(&to.key) {
+    if let Some(link) = shared.table.for_life(to) {
         return Ok((link, 0));
     }
     let began = Instant::now();

@@ -180,6 +180,16 @@ impl Link {
         self.theirs.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Which process the peer is.
+    pub(crate) fn instance(&self) -> Option<u64> {
+        self.theirs().map(|theirs| theirs.hello.instance)
+    }
+
+    /// Which life of the peer it is, as far as it said.
+    pub(crate) fn incarnation(&self) -> Option<u64> {
+        self.theirs()?.record.as_ref().map(|record| record.incarnation)
+    }
+
     /// The peer has heard this version of our hello, as an answer to its own.
     pub(crate) fn set_told(&self, version: u64) {
         self.told.store(version, Ordering::Release);

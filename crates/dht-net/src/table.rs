@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use dht_core::PeerKey;
+use dht_core::{PeerKey, PeerRecord};
 use tokio::sync::watch;
 
 use crate::codes;
@@ -59,6 +59,17 @@ impl Table {
     /// The connection in use with this peer.
     pub(crate) fn current(&self, key: &PeerKey) -> Option<Arc<Link>> {
         self.lock().current(key)
+    }
+
+    /// The connection to use for a peer in the life that its record tells of: one to that very life
+    /// if it is open. A process that came later with the same key - a copied identity - must not
+    /// answer for the one that others know.
+    pub(crate) fn for_life(&self, record: &PeerRecord) -> Option<Arc<Link>> {
+        let inner = self.lock();
+        let links = inner.slots.get(&record.key).map_or(&[][..], |slot| &slot.links);
+        let is_meant =
+            |link: &&Arc<Link>| link.is_open() && link.incarnation() == Some(record.incarnation);
+        links.iter().rev().find(is_meant).cloned().or_else(|| inner.current(&record.key))
     }
 
     /// A connection to whoever is at this address.
@@ -116,7 +127,11 @@ impl Table {
             link.retire();
             slot.links.insert(slot.links.len() - 1, link.clone());
         } else {
-            slot.links.iter().for_each(|old| old.retire());
+            // Those to another process with this key end when they break, or when nobody uses them:
+            // if that process lives, its key was copied, and it was here first.
+            let instance = link.instance();
+            let same = slot.links.iter().filter(|old| old.instance() == instance);
+            same.for_each(|old| old.retire());
             slot.links.push(link.clone());
         }
         if slot.links.len() > MAX_LINKS {
@@ -157,9 +172,8 @@ impl Table {
     /// smaller key dialled is kept, which both sides can see. Otherwise the peer has restarted, or
     /// dialled anew for a reason: the newer one is kept.
     fn prefers_old(&self, old: &Link, new: &Link) -> bool {
-        let instance = |link: &Link| link.theirs().map(|theirs| theirs.hello.instance);
         let dialled_by_smaller = |link: &Link| link.dialled == (self.me < link.key);
-        instance(old) == instance(new) && old.dialled != new.dialled && dialled_by_smaller(old)
+        old.instance() == new.instance() && old.dialled != new.dialled && dialled_by_smaller(old)
     }
 
     fn lock(&self) -> MutexGuard<'_, Inner> {

@@ -39,6 +39,35 @@ async fn a_copied_identity_is_recognised() {
     assert_eq!((a.endpoint.connections(), twin.endpoint.connections()), (1, 1));
 }
 
+/// Case 11: what is meant for the life that others know goes there, not to a later process with the
+/// same key, as long as the earlier one can be reached.
+#[tokio::test]
+async fn a_later_process_does_not_answer_for_an_earlier_life() {
+    let (a, third) = (TestNode::start(1), TestNode::start(3));
+    a.ping(&third.record()).await.expect("answered");
+    let twin = TestNode::with_hello(1, |_| {}, |hello| hello.instance = 77);
+    let later = twin.identity.record(2, 0, vec![twin.addr()]);
+    twin.endpoint.set_hello(Hello {
+        ring: Some(RingParams::founding(RING, 3)),
+        record: Some(later.clone()),
+        instance: 77,
+        observed: None,
+        member: true,
+    });
+    twin.ping(&third.record()).await.expect("answered");
+    for asked in 1..=3 {
+        third.ping(&a.record()).await.expect("answered");
+        assert_eq!((a.served(), twin.served()), (asked, 0));
+    }
+    third.ping(&later).await.expect("answered");
+    assert_eq!((a.served(), twin.served()), (3, 1));
+    // The earlier one is gone: whoever has the key now answers.
+    a.endpoint.close(Duration::from_secs(2)).await;
+    third.until(|third| third.endpoint.connections() == 1).await;
+    third.ping(&a.record()).await.expect("answered");
+    assert_eq!(twin.served(), 2);
+}
+
 #[tokio::test]
 async fn only_the_expected_key_will_do() {
     let (a, b) = (TestNode::start(1), TestNode::start(2));
