@@ -71,10 +71,11 @@ pub struct Config {
     /// list dies whole with probability N p^r = 1000 * 2^-16 (Chord ToN 2003, section V-B).
     pub depth: u16,
     /// Shortest list that is kept, whatever the depth; in entries and in distinct other peers.
-    /// 8 by default: replicas and their spares must fit (guess: 2R-1 and R more).
+    /// 8 by default: replicas and their spares must fit (guess: 2R-1 and R more); see
+    /// [`Config::for_ring`].
     pub min_list: u16,
     /// The predecessor list runs back until so many distinct peers: the replica range of a
-    /// register is that long. 5 by default = 2R-1 at R = 3.
+    /// register is that long. 5 by default = 2R-1 at R = 3; see [`Config::for_ring`].
     pub predecessor_peers: u16,
     /// What the node's own lookups use.
     pub routing: Routing,
@@ -171,6 +172,11 @@ impl Config {
             hour,
         )?;
         range("missed_probes", self.missed_probes.into(), 1, 16)?;
+        range("lookup_timeout (ms)", millis(self.lookup_timeout), 1, hour)?;
+        range("operation_timeout (ms)", millis(self.operation_timeout), 1, hour)?;
+        range("merge_probe_every (ms)", millis(self.merge_probe_every), 10, 24 * hour)?;
+        range("repair_every (ms)", millis(self.repair_every), 10, 24 * hour)?;
+        range("max_hops", self.max_hops.into(), 1, 1_000_000)?;
         range("max_remembered", self.max_remembered as u64, 1, 4096)?;
         range("max_fetches", self.max_fetches as u64, 1, 64)?;
         range("max_deferred", self.max_deferred as u64, 1, 4096)?;
@@ -181,6 +187,17 @@ impl Config {
     /// probes and the indirect one.
     pub fn wait_for_verdict(&self) -> Duration {
         self.initial_timeout.saturating_mul(u32::from(self.missed_probes) + 1)
+    }
+
+    /// The same for a member of this ring: its lists reach as far as the ring's copies, and as far
+    /// again for the spares of chunks.
+    pub fn for_ring(&self, params: &RingParams) -> Config {
+        let replicas = u16::from(params.replicas.max(1));
+        Config {
+            min_list: self.min_list.max(3 * replicas - 1),
+            predecessor_peers: self.predecessor_peers.max(2 * replicas - 1),
+            ..self.clone()
+        }
     }
 
     /// How many entries the list is kept at.
@@ -227,6 +244,16 @@ mod tests {
         let broken = Config { depth: 0, ..Config::default() };
         let error = broken.validate().expect_err("0 entries cannot link a ring");
         assert_eq!(error.to_string(), "depth is 0, but must lie between 1 and 128");
+    }
+
+    #[test]
+    fn lists_reach_as_far_as_the_copies() {
+        let lens = |replicas| {
+            let config = Config::default().for_ring(&RingParams::founding(RingId(1), replicas));
+            assert_eq!(config.validate(), Ok(()));
+            (config.min_list, config.predecessor_peers)
+        };
+        assert_eq!((lens(1), lens(3), lens(6), lens(8)), ((8, 5), (8, 5), (17, 11), (23, 15)));
     }
 
     #[test]

@@ -82,6 +82,15 @@ pub struct Snapshot {
     pub at_risk: AtRisk,
 }
 
+impl Snapshot {
+    /// Whether the successor list leads round the whole ring: its last entry is the predecessor. Its
+    /// length says nothing, for no list is longer by more than one than the list of its head.
+    pub fn sees_whole_ring(&self) -> bool {
+        let id = |contact: &Contact| contact.id;
+        self.successors.last().map(id) == self.predecessor.as_ref().map(id)
+    }
+}
+
 impl Node {
     /// A node that has no ring yet. `seed` feeds all its chance.
     pub fn new(
@@ -203,11 +212,6 @@ impl Node {
     /// What was set at the founding of the ring.
     pub fn params(&self) -> &RingParams {
         &self.params
-    }
-
-    /// Takes over the settings of the ring that is being joined; before any join.
-    pub fn adopt_params(&mut self, params: RingParams) {
-        self.params = params;
     }
 
     /// Whether all registers of a point's arc are held here.

@@ -304,7 +304,7 @@ impl Driver {
     fn on_begin(&mut self, begin: Begin) {
         let Begin { me, params, command } = begin;
         if self.core.is_none() {
-            let config = self.config.clone();
+            let config = Arc::new(self.config.for_ring(&params));
             self.core = Some(Core::new(me, params, config, rand::random(), self.now()));
             self.status.send_modify(|status| status.params = Some(params));
         }

@@ -49,6 +49,12 @@ impl Shared {
         self.status.borrow().params
     }
 
+    /// How many entries the successor list is kept at.
+    pub(super) fn list_len(&self) -> usize {
+        let config = &self.config.core;
+        self.params().map_or(config.list_len(), |params| config.for_ring(&params).list_len())
+    }
+
     /// The node's place, with its newest record.
     pub(super) fn contact(&self) -> Contact {
         self.presence.contact()

@@ -6,10 +6,9 @@ use dht_core::{Contact, Id};
 /// Estimates the number of live places. Exact when the lists hold the whole ring; else the density
 /// of the neighbourhood: k neighbours on an arc of share s make (k - 1) / s, which is unbiased for
 /// random ids.
-pub(super) fn nodes(snapshot: &Snapshot, list_len: usize) -> f64 {
+pub(super) fn nodes(snapshot: &Snapshot) -> f64 {
     let successors = &snapshot.successors;
-    if successors.len() < list_len {
-        // The list would be longer if there were more.
+    if snapshot.sees_whole_ring() {
         return successors.len() as f64 + 1.0;
     }
     let me = snapshot.me.id;

@@ -55,11 +55,8 @@ async fn ask_the_rest(
     let silent = replicas.iter_mut().filter(|(_, state)| *state == ReplicaState::Silent);
     let asked = silent.map(|(peer, state)| async move {
         let request = Request::ReadRegister { part, epoch: FIRST_EPOCH, key: key.clone() };
-        let frame = Frame::Ring { from: 0, to: peer.index, request };
-        let reply = shared.endpoint.request(&peer.record, frame);
-        if let Ok(Ok(reply)) = tokio::time::timeout(REST_TIMEOUT, reply).await
-            && let Answer::Ring(Response::Register { register, .. }) = reply.answer
-        {
+        let response = tokio::time::timeout(REST_TIMEOUT, ask_keeper(shared, peer, request)).await;
+        if let Ok(Some(Response::Register { register, .. })) = response {
             *state = match register {
                 Some(held) if held.ballot.to_string() == version => ReplicaState::Current,
                 Some(_) => ReplicaState::Outdated,
@@ -68,6 +65,18 @@ async fn ask_the_rest(
         }
     });
     futures_util::future::join_all(asked).await;
+}
+
+/// Asks a keeper, which may be this very node.
+async fn ask_keeper(shared: &Shared, peer: &Contact, request: Request) -> Option<Response> {
+    if peer.key() == shared.key {
+        return Some(shared.driver.ring_request(shared.contact(), request).await);
+    }
+    let frame = Frame::Ring { from: 0, to: peer.index, request };
+    match shared.endpoint.request(&peer.record, frame).await.ok()?.answer {
+        Answer::Ring(response) => Some(response),
+        _ => None,
+    }
 }
 
 /// How long `info` waits for one that a read did not wait for (guess: a dead one takes all of it).

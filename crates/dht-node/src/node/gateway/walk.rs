@@ -16,9 +16,8 @@ use crate::node::shared::Shared;
 pub(super) async fn others(shared: &Arc<Shared>) -> Result<Vec<Contact>, ClientFailure> {
     let snapshot = shared.driver.snapshot().await.ok_or_else(ClientFailure::not_member)?;
     let mut walk = Walk::new(snapshot.me.clone());
+    let mut whole = snapshot.sees_whole_ring();
     let mut list = snapshot.successors;
-    // A list shorter than it would be kept holds the whole ring.
-    let mut whole = list.len() < shared.config.core.list_len();
     while !whole {
         let reached = walk.reached();
         walk.extend(&list);

@@ -1,6 +1,7 @@
 //! Rings that grow and shrink under files.
 
 use dht_core::Id;
+use dht_core::message::client::ReplicaState;
 use dht_core::message::ring::Routing;
 
 use super::*;
@@ -164,4 +165,78 @@ async fn info_names_the_holders_of_every_copy() {
     let ClientResponse::Neighborhood(seen) = answer else { panic!("{answer:?}") };
     assert_eq!(seen.successors.len(), 4);
     assert_eq!(seen.addrs, [nodes[1].listen()]);
+}
+
+/// A majority may have answered before the asker's own disk did.
+#[tokio::test]
+async fn info_never_calls_the_one_that_answers_silent() {
+    let nodes = ring(3).await;
+    let client = Client::new();
+    for n in 0..40 {
+        client.put(&nodes[0], &format!("key {n}"), &content(10, 1)).await;
+    }
+    for n in 0..40 {
+        let request = ClientRequest::Info { key: key(&format!("key {n}")), first: 0 };
+        let answer = client.ask(&nodes[n % 3], request).await;
+        let ClientResponse::Info(info) = answer else { panic!("{answer:?}") };
+        assert_eq!(info.replicas.len(), 3);
+        for (peer, state) in info.replicas {
+            assert_ne!(state, ReplicaState::Silent, "{} of {n}", peer.id);
+        }
+    }
+}
+
+/// With more copies than usual, lists must reach further than by default.
+#[tokio::test]
+async fn six_copies_are_brought_back_as_three_would_be() {
+    let mut founder = config(&[]);
+    founder.replicas = Some(6);
+    let mut nodes = vec![start(founder).await];
+    for _ in 1..14 {
+        let via = nodes[0].listen();
+        nodes.push(start(config(&[via])).await);
+    }
+    whole(&nodes.iter().collect::<Vec<_>>()).await;
+    let client = Client::new();
+    client.put(&nodes[0], "file", &content(4 << 20, 9)).await;
+    for at in [5, 9] {
+        let dead = nodes.remove(at);
+        dead.kill();
+        within(dead.stopped()).await;
+    }
+    whole(&nodes.iter().collect::<Vec<_>>()).await;
+    let ask = || ClientRequest::Info { key: key("file"), first: 0 };
+    until("every copy is there again", async || {
+        let ClientResponse::Info(info) = client.ask(&nodes[3], ask()).await else { return false };
+        let current = |(_, state): &(_, ReplicaState)| *state == ReplicaState::Current;
+        info.chunks.iter().all(|(_, holders)| holders.len() >= 6)
+            && info.replicas.iter().filter(|held| current(held)).count() == 11
+    })
+    .await;
+}
+
+/// `--depth` is each node's own, and no list can be longer than the next one's by more than one: a
+/// short list is not the whole ring.
+#[tokio::test]
+async fn one_shallow_node_hides_no_key() {
+    let mut nodes = vec![start(config(&[])).await];
+    for n in 1..14 {
+        let mut config = config(&[nodes[0].listen()]);
+        config.core.depth = if n == 4 { 1 } else { 16 };
+        nodes.push(start(config).await);
+    }
+    let client = Client::new();
+    for n in 0..30 {
+        client.put(&nodes[n % 14], &format!("key {n}"), &content(10, 1)).await;
+    }
+    for node in &nodes {
+        until("all keys are listed", async || {
+            let request = ClientRequest::List { prefix: Vec::new(), after: None, limit: 100 };
+            let ClientResponse::Listed { keys, more } = client.ask(node, request).await else {
+                return false;
+            };
+            keys.len() == 30 && !more
+        })
+        .await;
+    }
 }
