@@ -86,6 +86,39 @@ fn nothing_is_left_to_do_later() {
 }
 
 #[test]
+fn documents_have_no_gaps_to_fill() {
+    let mut gaps = Vec::new();
+    for (path, text) in documents() {
+        let words = prose(&text).into_iter().flat_map(placeholders);
+        gaps.extend(words.map(|word| format!("{}: {word}", path.display())));
+    }
+    expect_none(gaps);
+}
+
+/// Words outside code that stand for what was to be filled in: capitals with an underscore between
+/// them, and the usual marks.
+fn placeholders(line: &str) -> Vec<&str> {
+    // Spelled so that a search for them does not end here.
+    let marks = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("TB", "D")];
+    let is_capital = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    let is_name = |word: &str| {
+        let inner = word.trim_matches('_');
+        inner.contains('_') && word.chars().all(is_capital)
+    };
+    let outside_code = line.split('`').step_by(2);
+    let words = outside_code.flat_map(|piece| {
+        piece.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty())
+    });
+    words.filter(|word| marks.contains(word) || is_name(word)).collect()
+}
+
+#[test]
+fn placeholders_are_found() {
+    let line = concat!("A_TABLE, `A_NAME` and TB", "D: UTF-8, RSS, __init__, s_1, [TO", "DO]");
+    assert_eq!(placeholders(line), ["A_TABLE", concat!("TB", "D"), concat!("TO", "DO")]);
+}
+
+#[test]
 fn tests_wait_for_conditions_not_for_time() {
     let calls = [concat!("thread::", "sleep("), concat!("time::", "sleep(")];
     let mut tests = sources();
