@@ -336,6 +336,7 @@ async fn a_store_without_a_key_that_never_started_gets_one() {
     within(start(in_dir(&dir, &[])).await.stop()).await;
 }
 
+/// Case 30: what is stored belongs to its ring.
 #[tokio::test]
 async fn data_of_a_ring_of_another_name_are_refused() {
     let dir = tempfile::tempdir().expect("a directory");
