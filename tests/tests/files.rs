@@ -248,6 +248,7 @@ fn transfer(args: &[&str]) -> Value {
 }
 
 /// Case 66: bytes come from a pipe, from nothing, or from a file by its name.
+/// Case 62: the same with nothing.
 #[test]
 fn puts_from_pipes_and_files() {
     let cluster = Cluster::ring(1, Settings::quick());

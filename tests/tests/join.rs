@@ -1,5 +1,5 @@
 //! Getting into a ring: bootstrap addresses, joins, identities. The case numbers are those of
-//! faults that people reported about programs of this kind.
+//! `docs/faults.md`: faults that people reported about programs of this kind.
 
 use std::net::UdpSocket;
 use std::process::Command;

@@ -130,6 +130,7 @@ fn no_crate_of_ours_has_features() {
     }
 }
 
+/// Case 87: floors for versions that a peer could end.
 #[test]
 fn no_version_with_a_known_remote_panic() {
     let metadata = metadata();

@@ -1,6 +1,7 @@
-//! Habits that no compiler checks: sizes of files, forbidden words, links and commands in the
-//! documents (CONTRIBUTING.md).
+//! Habits that no compiler checks: sizes of files, forbidden words, links in the documents, and what
+//! comments refer to (CONTRIBUTING.md).
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use dht_tests::workspace::{files, read, root};
@@ -83,6 +84,39 @@ fn nothing_is_left_to_do_later() {
     // Spelled so that this very file does not hold the words it looks for.
     let words = [concat!("to", "do!("), concat!("unimpl", "emented!("), concat!("db", "g!(")];
     expect_none(lines_with(&sources(), |line| words.iter().any(|word| line.contains(word))));
+}
+
+#[test]
+fn documents_have_no_gaps_to_fill() {
+    let mut gaps = Vec::new();
+    for (path, text) in documents() {
+        let words = prose(&text).into_iter().flat_map(placeholders);
+        gaps.extend(words.map(|word| format!("{}: {word}", path.display())));
+    }
+    expect_none(gaps);
+}
+
+/// Words outside code that stand for what was to be filled in: capitals with an underscore between
+/// them, and the usual marks.
+fn placeholders(line: &str) -> Vec<&str> {
+    // Spelled so that a search for them does not end here.
+    let marks = [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("TB", "D")];
+    let is_capital = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    let is_name = |word: &str| {
+        let inner = word.trim_matches('_');
+        inner.contains('_') && word.chars().all(is_capital)
+    };
+    let outside_code = line.split('`').step_by(2);
+    let words = outside_code.flat_map(|piece| {
+        piece.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty())
+    });
+    words.filter(|word| marks.contains(word) || is_name(word)).collect()
+}
+
+#[test]
+fn placeholders_are_found() {
+    let line = concat!("A_TABLE, `A_NAME` and TB", "D: UTF-8, RSS, __init__, s_1, [TO", "DO]");
+    assert_eq!(placeholders(line), ["A_TABLE", concat!("TB", "D"), concat!("TO", "DO")]);
 }
 
 #[test]
@@ -175,6 +209,109 @@ fn comments_name_documents_that_exist() {
         }
     }
     expect_none(dead);
+}
+
+#[test]
+fn fault_cases_are_listed_with_their_tests() {
+    let list = read("docs/faults.md");
+    let cases: Vec<ListedCase> = list.lines().filter_map(ListedCase::read).collect();
+    let listed: BTreeSet<u32> = cases.iter().map(|case| case.number).collect();
+    assert_eq!(listed.len(), cases.len(), "a number stands twice in docs/faults.md");
+    let mut complaints = Vec::new();
+    for (path, text) in sources() {
+        let unknown = cited_cases(&text).into_iter().filter(|case| !listed.contains(case));
+        complaints
+            .extend(unknown.map(|case| format!("{}: case {case} is not listed", path.display())));
+    }
+    for ListedCase { number, tests } in cases {
+        for (file, test) in tests {
+            let known = root().join(&file).exists();
+            match known.then(|| comments_above(&read(&file), &test)).flatten() {
+                None => complaints.push(format!("case {number}: no {test} in {file}")),
+                Some(comments) if !cited_cases(&comments).contains(&number) => {
+                    complaints.push(format!("case {number}: {test} in {file} does not cite it"));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    expect_none(complaints);
+}
+
+/// A line of `docs/faults.md`.
+struct ListedCase {
+    number: u32,
+    /// Files, and functions in them.
+    tests: Vec<(String, String)>,
+}
+
+impl ListedCase {
+    fn read(line: &str) -> Option<ListedCase> {
+        let mut cells = line.strip_prefix("| ")?.trim_end_matches(" |").split(" | ");
+        let number = cells.next()?.parse().ok()?;
+        let mut tests = Vec::new();
+        let mut file = "";
+        // Every other piece between backticks is code: a file, and then its tests.
+        for code in cells.nth(3).unwrap_or_default().split('`').skip(1).step_by(2) {
+            match code.ends_with(".rs") {
+                true => file = code,
+                false => tests.push((file.to_owned(), code.to_owned())),
+            }
+        }
+        Some(ListedCase { number, tests })
+    }
+}
+
+/// The numbers after "case", "case 1 and 2" included, in text that may wrap.
+fn cited_cases(text: &str) -> BTreeSet<u32> {
+    let lines = text.lines().map(|line| line.trim().trim_start_matches(['/', '!']));
+    let joined = lines.collect::<Vec<_>>().join(" ");
+    let mut words = joined.split_whitespace().peekable();
+    let mut found = BTreeSet::new();
+    while let Some(word) = words.next() {
+        let word = word.trim_start_matches(|c: char| !c.is_alphanumeric());
+        if !["case", "cases", "Case", "Cases"].contains(&word) {
+            continue;
+        }
+        while let Some(next) = words.peek() {
+            let digits = next.trim_end_matches(|c: char| !c.is_alphanumeric());
+            match digits.parse() {
+                Ok(number) => _ = found.insert(number),
+                Err(_) if digits == "and" => {}
+                Err(_) => break,
+            }
+            words.next();
+        }
+    }
+    found
+}
+
+/// What stands above a function, and at the head of its file; `None` if there is none of that name.
+fn comments_above(text: &str, function: &str) -> Option<String> {
+    let lines: Vec<&str> = text.lines().map(str::trim).collect();
+    let start = format!("fn {function}(");
+    let at = lines.iter().position(|line| line.contains(&start))?;
+    let above = lines[..at].iter().rev();
+    let above = above.take_while(|line| line.starts_with("///") || line.starts_with("#["));
+    let head = lines.iter().take_while(|line| line.starts_with("//!"));
+    let above: Vec<&str> = above.copied().collect();
+    let all: Vec<&str> = head.copied().chain(above.into_iter().rev()).collect();
+    Some(all.join("\n"))
+}
+
+#[test]
+fn cases_are_found() {
+    let line = "| 7 | x 1 | y | z | `a/b.rs`: `one`, `two`; `c.rs`: `three` |";
+    let listed = ListedCase::read(line).expect("a case");
+    let tests: Vec<_> = listed.tests.iter().map(|(file, test)| (&file[..], &test[..])).collect();
+    assert_eq!(tests, [("a/b.rs", "one"), ("a/b.rs", "two"), ("c.rs", "three")]);
+    assert_eq!(listed.number, 7);
+    assert!(ListedCase::read("| case | seen in |").is_none());
+    let text = concat!("//! Of ca", "ses 3 and 4: x (ca", "se\n//! 17). In ca", "se of 5, 6.");
+    assert_eq!(cited_cases(text), [3, 4, 17].into());
+    let text = "//! Head.\nfn a() {}\n/// One.\n#[test]\nfn b() {}\n";
+    assert_eq!(comments_above(text, "b").as_deref(), Some("//! Head.\n/// One.\n#[test]"));
+    assert_eq!(comments_above(text, "c"), None);
 }
 
 /// The documents that comments refer to, in backticks, perhaps followed by a comma and a section in

@@ -227,6 +227,7 @@ mod tests {
             prop_assert_eq!(a.cmp(&b), big(a).cmp(&big(b)));
         }
 
+        /// Case 28: sums and distances wrap.
         #[test]
         fn arithmetic_agrees_with_big_integers(a in any_id(), b in any_id()) {
             prop_assert_eq!(big(a.wrapping_add(b)), (big(a) + big(b)) % modulus());
@@ -235,6 +236,7 @@ mod tests {
             prop_assert_eq!(big(a.next()), (big(a) + 1u8) % modulus());
         }
 
+        /// Case 28: arcs wrap.
         #[test]
         fn between_agrees_with_big_integers(a in any_id(), x in any_id(), b in any_id()) {
             // Walk the definition: how far x and b lie clockwise from a, where b = a is a full turn.
@@ -251,6 +253,7 @@ mod tests {
         }
     }
 
+    /// Case 28: equal and adjacent ends.
     #[test]
     fn between_at_the_edges() {
         let (zero, one, max) = (Id::ZERO, Id::from_u64(1), Id::MAX);

@@ -4,7 +4,8 @@
 //! the simulator - tells [`node::Node`] what happened and does what it orders:
 //!
 //! ```text
-//! Node::new(me, config, seed, now)      node.handle_event(now, event)   node.handle_timeout(now)
+//! Node::new(me, params, config, seed, now)
+//! node.handle_event(now, event)         node.handle_timeout(now)
 //! node.poll_effect() -> Option<Effect>  node.poll_timeout() -> Option<Instant>
 //! ```
 //!

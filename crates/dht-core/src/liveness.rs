@@ -1,9 +1,10 @@
 //! The failure detector: who is silent, and when silence means death.
 //!
 //! A peer that misses an answer is suspect, which only moves it back in routing. It is called dead
-//! after `missed_probes` direct probes in a row and one indirect probe through a neighbour all
-//! failed (after SWIM, 2002). A verdict is about one life of a peer: a newer incarnation starts
-//! afresh.
+//! after it missed `missed_probes` answers in a row, the last of them to a probe, and an indirect
+//! probe through a neighbour failed too (after SWIM, 2002). A neighbour's testimony may stand for the
+//! indirect probe ([`Liveness::verify_testified`]). A verdict is about one life of a peer: a newer
+//! incarnation starts afresh.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +13,7 @@ use crate::outbox::{CallOwner, Outbox};
 use crate::peer::{Contact, PeerKey};
 use crate::time::Instant;
 
-/// Peers remembered here; beyond that those unheard of for longest go. 4096 by default (guess).
+/// Peers remembered here; beyond that those unheard of for longest go (guess).
 const MAX_PEERS: usize = 4096;
 
 /// What is known of the life of other peers.

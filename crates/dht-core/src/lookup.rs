@@ -13,7 +13,7 @@ use crate::time::{Instant, micros};
 
 /// Longest path and longest list of detours that a report carries; the counts go on.
 const MAX_REPORTED: usize = 4096;
-/// How often one node may be found busy before it counts as failed. 8 by default (guess).
+/// How often one node may be found busy before it counts as failed (guess).
 const MAX_BUSY: u8 = 8;
 
 /// One lookup, driven by whoever asked: it never sends anything itself.

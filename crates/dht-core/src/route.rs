@@ -10,10 +10,10 @@ use crate::id::{Id, between};
 pub enum NextHop {
     /// Go to the entry at this place of the list.
     Entry(usize),
-    /// The head of the list would own the key, but it did not answer the asker: only upkeep can say
-    /// who comes next.
+    /// The entry that would own the key did not answer the asker, nor did any before it: only upkeep
+    /// can say who comes next.
     HeadSilent,
-    /// The list is empty.
+    /// The list is empty, or nobody in it answered the asker.
     Nobody,
 }
 

@@ -7,8 +7,8 @@ use crate::config::Config;
 use crate::peer::PeerKey;
 use crate::time::{Instant, micros};
 
-/// Peers whose estimate is kept: beyond that the one unused for longest goes. 1024 by default
-/// (guess: a walk over a large ring at depth 1 meets everybody once).
+/// Peers whose estimate is kept: beyond that the one unused for longest goes (guess: a walk over a
+/// large ring at depth 1 meets everybody once).
 const MAX_PEERS: usize = 1024;
 
 /// Smoothed round trips by peer.

@@ -111,7 +111,7 @@ pub struct LookupCounts {
     pub hops: Histogram,
     /// Lookups that found nobody.
     pub failed: u64,
-    /// Contacts that did not answer, over all lookups: never part of the hops.
+    /// Contacts that failed for whatever reason, over all lookups: never part of the hops.
     pub timeouts: u64,
     /// Lookups answered from what was learned earlier: never part of the hops.
     pub cached: u64,

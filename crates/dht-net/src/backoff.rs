@@ -102,6 +102,7 @@ mod tests {
         Backoffs::new(Duration::from_secs(1), Duration::from_secs(60))
     }
 
+    /// Case 6: a dead address says nothing of its neighbours.
     #[tokio::test(start_paused = true)]
     async fn each_address_waits_for_itself() {
         let backoffs = backoffs();

@@ -1,6 +1,8 @@
 //! Leaving for good: the new keepers of every arc copy it before the links go. The other side of
 //! the same question, too: copying an arc from somebody who will not hold it any more.
 
+use std::time::Duration;
+
 use super::session::{Ended, Session};
 use super::{Plan, Progress, Replication};
 use crate::event::ReplyId;
@@ -10,8 +12,6 @@ use crate::outbox::{CallOwner, Outbox};
 use crate::peer::Contact;
 use crate::timer::Timer;
 use crate::view::View;
-
-use std::time::Duration;
 
 /// How often a new keeper is asked how much it still lacks (guess: often enough for a progress bar).
 const POLL: Duration = Duration::from_millis(100);

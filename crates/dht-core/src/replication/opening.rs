@@ -3,7 +3,7 @@
 //! A node opens an arc once it has pulled the registers from a majority of the arc's keepers that
 //! hold it open; or from all its keepers, if one of them - or somebody before them, or this node by
 //! what was handed to it - holds the arc completely. The second is how a ring grows, when new
-//! keepers outnumber the old (after V6 of the view rules in `docs/protocol.md`).
+//! keepers outnumber the old.
 //!
 //! An arc that is not kept any more is closed, and stays *held* until its keepers have it.
 

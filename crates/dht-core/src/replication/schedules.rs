@@ -36,6 +36,7 @@ struct Schedule {
     log: Vec<String>,
 }
 
+/// Case 53: members change all the time.
 #[test]
 fn what_was_acknowledged_is_never_lost() {
     for seed in 0..4 {

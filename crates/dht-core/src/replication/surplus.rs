@@ -6,6 +6,7 @@
 //! copy it, as a leaver does (`docs/decisions/0007-surplus-is-handed-on.md`).
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use super::Replication;
 use super::ranges::{outside, possible_arcs, sure_arcs};
@@ -18,8 +19,6 @@ use crate::peer::Contact;
 use crate::time::Instant;
 use crate::timer::Timer;
 use crate::view::{View, distinct};
-
-use std::time::Duration;
 
 /// How long after a failure the keepers are looked up again (guess: as long as it takes to notice
 /// that a keeper died).
@@ -58,7 +57,8 @@ struct Keeper {
     is_asked: bool,
 }
 
-/// Chunks that are not kept any more, and what is handed on at the moment.
+/// Chunks that are not kept any more, and what is handed on at the moment: of them, and of the
+/// registers in [`Replication`]'s `held`.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Surplus {
     /// Arcs whose chunks this node kept once.

@@ -114,6 +114,7 @@ fn a_joiner_copies_what_it_keeps_and_nothing_else() {
     assert!(world.fetched.len() > before, "it does keep something");
 }
 
+/// Case 56: repair comes to an end.
 #[test]
 fn survivors_bring_copies_back_and_a_further_round_finds_nothing_to_do() {
     let places = spread(9);
@@ -224,6 +225,7 @@ fn a_founder_that_leaves_while_others_still_copy_hands_on_everything_first() {
     world.check_reads();
 }
 
+/// Case 36: whoever goes counts for nobody any more.
 #[test]
 fn a_leaver_acknowledges_no_writes() {
     let places = spread(7);
@@ -295,6 +297,7 @@ fn a_ring_that_restarts_as_a_whole_votes_again() {
     }
 }
 
+/// Case 43: what it holds is old.
 #[test]
 fn who_was_away_votes_only_when_it_has_what_it_missed() {
     let places = spread(7);
@@ -317,6 +320,7 @@ fn who_was_away_votes_only_when_it_has_what_it_missed() {
     assert_eq!(held.ballot.counter, 2);
 }
 
+/// Case 29, the part of the copies.
 #[test]
 fn halves_that_find_each_other_exchange_what_they_wrote() {
     let places = spread(12);

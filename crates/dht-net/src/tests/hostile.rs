@@ -339,7 +339,7 @@ async fn broken_packets_do_no_harm() {
     assert!(a.endpoint.is_healthy());
 }
 
-/// A caller's certificate of the wrong shape is an error of the handshake, and no more.
+/// A caller's certificate of the wrong shape is an error of the handshake, and no more. Case 87.
 #[tokio::test]
 async fn a_caller_without_a_key_gets_nowhere() {
     let a = TestNode::start(1);

@@ -128,6 +128,7 @@ async fn a_client_may_not_speak_as_a_member() {
     assert_eq!(reply.answer, Answer::Refused(Refusal::Unsupported));
 }
 
+/// Case 30: the ids tell them apart.
 #[tokio::test]
 async fn two_rings_of_one_name_never_mix() {
     let a = TestNode::start(1);

@@ -73,6 +73,7 @@ mod tests {
         text.parse().expect("an address")
     }
 
+    /// Case 10: what is announced can be dialled.
     #[test]
     fn a_wildcard_is_never_announced() {
         let mut own = OwnAddrs::new(None, addr("0.0.0.0:4433"));

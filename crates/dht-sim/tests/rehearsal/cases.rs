@@ -1,4 +1,4 @@
-//! Fault cases of the ring that other projects met, each as its smallest test.
+//! Fault cases of the ring that other projects met (`docs/faults.md`), each as its smallest test.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -46,6 +46,7 @@ async fn an_upload_that_is_dropped_leaves_no_file() {
     assert_eq!(client.get(&nodes[1], "half").await, Err(ClientErrorCode::NotFound));
 }
 
+/// Case 75: that a file is gone is an answer, not a failure.
 #[tokio::test]
 async fn deleted_is_not_found_and_absent_too() {
     let nodes = ring(3).await;

@@ -6,6 +6,7 @@ use tempfile::TempDir;
 use super::*;
 use crate::node::StartError;
 
+/// Case 1: it notices in the handshake.
 #[tokio::test]
 async fn joining_oneself_makes_a_ring_of_one() {
     for host in ["127.0.0.1", "localhost"] {
@@ -30,6 +31,7 @@ async fn one_good_address_among_bad_ones_is_enough() {
     whole(&[&first, &second]).await;
 }
 
+/// Cases 3 and 4: nobody is there, and then somebody is.
 #[tokio::test]
 async fn clients_are_served_while_no_bootstrap_answers() {
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
@@ -131,6 +133,7 @@ async fn identity_and_files_outlive_a_stop() {
     assert!(client.get(&node, "file").await.expect("kept") == content(100_000, 1));
 }
 
+/// Case 14: a damaged or lost key stops the start.
 #[tokio::test]
 async fn a_key_is_never_replaced() {
     let dir = tempfile::tempdir().expect("a directory");
@@ -232,6 +235,7 @@ async fn start_again(dir: &TempDir, port: SocketAddr) -> Node {
     started.expect("just started")
 }
 
+/// Case 11: the copy is refused, the first one goes on.
 #[tokio::test]
 async fn a_second_node_with_the_same_key_is_refused() {
     let dirs: Vec<TempDir> = (0..2).map(|_| tempfile::tempdir().expect("a directory")).collect();
@@ -332,6 +336,7 @@ async fn a_store_without_a_key_that_never_started_gets_one() {
     within(start(in_dir(&dir, &[])).await.stop()).await;
 }
 
+/// Case 30: what is stored belongs to its ring.
 #[tokio::test]
 async fn data_of_a_ring_of_another_name_are_refused() {
     let dir = tempfile::tempdir().expect("a directory");

@@ -56,6 +56,7 @@ async fn everywhere(client: &Client, nodes: &[Node], files: &[(String, Bytes)]) 
     }
 }
 
+/// Case 41: owners change while files are put.
 #[tokio::test]
 async fn joiners_in_the_middle_of_traffic_lose_nothing() {
     let mut nodes = ring(2).await;

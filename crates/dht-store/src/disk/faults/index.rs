@@ -75,6 +75,7 @@ fn steps_of_a_run() -> u64 {
     platter.steps() - before
 }
 
+/// Case 77: the old or the new state, whichever step fails.
 #[test]
 fn a_step_that_fails_once_loses_nothing_acknowledged() {
     let (mut writes, mut syncs) = (0, 0);
