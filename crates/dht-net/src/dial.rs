@@ -14,6 +14,7 @@ use crate::codes;
 use crate::error::{DialError, Lost, RequestError};
 use crate::link::{Link, canonical};
 use crate::race::race;
+use crate::refusal::refused;
 use crate::serve::serve;
 use crate::shared::Shared;
 use crate::table::Dial;
@@ -61,7 +62,35 @@ pub(crate) async fn dial_any(
     addrs: &[SocketAddr],
     expect: Option<PeerKey>,
 ) -> Result<Arc<Link>, DialError> {
-    let attempt = |addr| connect(shared, addr, expect);
+    dial_through(shared, addrs, expect, |addr| connect(shared, addr, expect)).await
+}
+
+/// The same for addresses that a person gave: a host that says that nothing listens is believed at
+/// once. Not so for members, of whom only silence is news: one that restarts closes its port for a
+/// moment.
+pub(crate) async fn dial_named(
+    shared: &Arc<Shared>,
+    addrs: &[SocketAddr],
+    expect: Option<PeerKey>,
+) -> Result<Arc<Link>, DialError> {
+    let attempt = |addr| async move {
+        tokio::select! {
+            connected = connect(shared, addr, expect) => connected,
+            () = refused(canonical(addr)) => Err(DialError::NothingListens { addr }),
+        }
+    };
+    dial_through(shared, addrs, expect, attempt).await
+}
+
+async fn dial_through<F>(
+    shared: &Arc<Shared>,
+    addrs: &[SocketAddr],
+    expect: Option<PeerKey>,
+    attempt: impl Fn(SocketAddr) -> F,
+) -> Result<Arc<Link>, DialError>
+where
+    F: Future<Output = Result<Greeted, DialError>>,
+{
     let settles = |error: &DialError| expect.is_some() && error.is_by_the_peer();
     let finish = race(addrs, shared.limits.dial_stagger, attempt, settles).await;
     if let Some(key) = expect {
@@ -110,9 +139,10 @@ impl DialError {
             DialError::OtherProtocol { .. } => 9,
             DialError::Broken { .. } => 10,
             DialError::NoAnswer { .. } => 11,
-            DialError::BackingOff { .. } => 12,
-            DialError::Unroutable { .. } => 13,
-            DialError::NoAddress => 14,
+            DialError::NothingListens { .. } => 12,
+            DialError::BackingOff { .. } => 13,
+            DialError::Unroutable { .. } => 14,
+            DialError::NoAddress => 15,
         }
     }
 }

@@ -19,7 +19,7 @@ use crate::backoff::Backoffs;
 use crate::body::BodyWriter;
 use crate::codes;
 use crate::config::EndpointConfig;
-use crate::dial::dial_any;
+use crate::dial::dial_named;
 use crate::error::{BindError, DialError, RequestError};
 use crate::identity::Identity;
 use crate::incoming::Incoming;
@@ -131,7 +131,7 @@ impl Endpoint {
         };
         let link = match known {
             Some(link) => link,
-            None => dial_any(&self.shared, addrs, expect).await?,
+            None => dial_named(&self.shared, addrs, expect).await?,
         };
         let theirs = link.theirs().ok_or(DialError::Closed)?;
         Ok(Peer { key: link.key, hello: theirs.hello.clone(), remote: link.remote, link })

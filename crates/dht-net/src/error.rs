@@ -94,6 +94,12 @@ pub enum BindError {
 /// Why no connection came about. Nothing was asked of the peer, so the caller may try elsewhere.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum DialError {
+    /// The host says that nothing listens at this port.
+    #[error("nothing listens at {addr}")]
+    NothingListens {
+        /// Where.
+        addr: SocketAddr,
+    },
     /// Nothing came back in time: nothing listens there, or packets are lost.
     #[error("no answer from {addr}")]
     NoAnswer {

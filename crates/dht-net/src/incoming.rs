@@ -21,8 +21,8 @@ pub struct Incoming {
     pub contact_record: Option<Arc<PeerRecord>>,
     /// Where its packets came from when it connected.
     pub remote: SocketAddr,
-    /// Whether that is a loopback address.
-    pub is_loopback: bool,
+    /// Whether that is this very host: a loopback address, or the one that the packets came to.
+    pub is_local: bool,
     /// Whether it may ask admin requests; others' are refused before they get here.
     pub is_admin: bool,
     /// What is asked; never a `Hello`.

@@ -22,6 +22,7 @@ mod link;
 mod peer;
 mod race;
 mod record;
+mod refusal;
 mod serve;
 mod shared;
 mod socket;

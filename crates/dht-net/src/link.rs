@@ -180,6 +180,14 @@ impl Link {
         self.theirs.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// Whether the peer is on this host. Nobody else completes a handshake from the address that its
+    /// packets went to: the answers would not reach him.
+    pub(crate) fn is_local(&self) -> bool {
+        let remote = self.remote.ip();
+        let local = self.connection.local_ip().map(|ip| ip.to_canonical());
+        remote.is_loopback() || local == Some(remote)
+    }
+
     /// Which process the peer is.
     pub(crate) fn instance(&self) -> Option<u64> {
         self.theirs().map(|theirs| theirs.hello.instance)

@@ -116,8 +116,8 @@ impl Request {
         if let Frame::Hello(hello) = frame {
             return request.on_hello_again(hello).await;
         }
-        let is_loopback = link.remote.ip().is_loopback();
-        let is_admin = may_administer(is_loopback, &link.key, &shared.admins);
+        let is_local = link.is_local();
+        let is_admin = may_administer(is_local, &link.key, &shared.admins);
         let theirs = link.theirs();
         let record = theirs.as_ref().and_then(|theirs| theirs.record.clone());
         let refusal = match &frame {
@@ -137,7 +137,7 @@ impl Request {
             hello: theirs.map(|theirs| theirs.hello.clone()),
             contact_record: record,
             remote: link.remote,
-            is_loopback,
+            is_local,
             is_admin,
             frame,
             body: reader,
@@ -187,8 +187,8 @@ impl Request {
 }
 
 /// Admin requests are for whoever is on this host, and for keys that are listed.
-fn may_administer(is_loopback: bool, key: &PeerKey, admins: &HashSet<PeerKey>) -> bool {
-    is_loopback || admins.contains(key)
+fn may_administer(is_local: bool, key: &PeerKey, admins: &HashSet<PeerKey>) -> bool {
+    is_local || admins.contains(key)
 }
 
 /// Waits if the owner is slow: the asker's stream, one of few, waits with it. At the end of its

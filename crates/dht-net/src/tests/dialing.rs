@@ -129,6 +129,19 @@ async fn silence_is_no_answer_and_is_left_alone_for_a_while() {
     assert_eq!(error, Some(DialError::Unroutable { addr: v6 }), "from a v4 socket");
 }
 
+/// Whoever names an address is told at once that nobody is there; and the next one gets its turn.
+#[tokio::test]
+async fn a_closed_port_is_told_from_silence() {
+    let a = TestNode::start(1);
+    let (socket, closed) = dead_port();
+    drop(socket);
+    let error = a.endpoint.dial(closed, None).await.err();
+    assert_eq!(error, Some(DialError::NothingListens { addr: closed }));
+    let b = TestNode::start(2);
+    let peer = a.endpoint.dial_any(&[closed, b.addr()], None).await.expect("the second answers");
+    assert_eq!(peer.key, b.key());
+}
+
 /// A dial goes on when whoever wanted it gives up: else a caller with a short time-out would dial a
 /// dead address for ever, and never learn that it is dead.
 #[tokio::test]

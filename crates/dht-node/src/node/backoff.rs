@@ -21,8 +21,17 @@ impl Backoff {
         self.next = (delay * 2).min(LONGEST);
         delay.mul_f64(rand::rng().random_range(0.75..1.25))
     }
+
+    /// The next delay where somebody answers who cannot help yet.
+    pub(super) fn short_delay(&mut self) -> Duration {
+        self.next = self.next.min(SHORT);
+        self.delay()
+    }
 }
 
+/// Longest delay where somebody answers, as one that looks for its own place does: asking costs
+/// little, and the answer may be another one any moment (guess).
+const SHORT: Duration = Duration::from_secs(2);
 /// First delay (`docs/protocol.md`: a dead bootstrap is asked after 1, 2, 4, .. s).
 const FIRST: Duration = Duration::from_secs(1);
 /// Longest delay. 60 s by default (guess): a bootstrap that comes up is used within a minute.
@@ -31,6 +40,17 @@ const LONGEST: Duration = Duration::from_secs(60);
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_answers_is_asked_again_soon() {
+        let mut backoff = Backoff::new();
+        for _ in 0..8 {
+            backoff.delay();
+        }
+        for _ in 0..8 {
+            assert!(backoff.short_delay() <= SHORT.mul_f64(1.25));
+        }
+    }
 
     #[test]
     fn delays_double_up_to_a_minute() {

@@ -126,10 +126,12 @@ impl Bootstrap {
                 }
                 continue;
             }
+            let is_there = matches!(answer, Knock::Unplaced);
             if self.on_answer(at, answer).await == Knocking::Over {
                 return Knocking::Over;
             }
-            knocks.push(self.schedule(at, backoffs[at].delay()));
+            let pause = if is_there { backoffs[at].short_delay() } else { backoffs[at].delay() };
+            knocks.push(self.schedule(at, pause));
         }
     }
 

@@ -92,8 +92,11 @@ impl Keeper {
         }
     }
 
+    /// Takes no more clients, and gives those that are at something the time to end it. Once.
     async fn drain_clients(&self) {
-        self.shared.closing.store(true, Ordering::Relaxed);
+        if self.shared.closing.swap(true, Ordering::Relaxed) {
+            return;
+        }
         let transfers = self.shared.clients.len();
         if transfers > 0 {
             tracing::info!(transfers, "waiting for clients to finish");

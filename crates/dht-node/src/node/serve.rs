@@ -102,7 +102,8 @@ async fn leave(shared: &Shared, mut responder: Responder) {
     loop {
         let (left, missing) = {
             let status = status.borrow_and_update();
-            (status.left, status.missing)
+            // A node without a ring has nothing to leave, and ends at once.
+            (status.left || status.params.is_none(), status.missing)
         };
         if left {
             let delivered = responder.closed();

@@ -282,6 +282,21 @@ async fn leaving_may_be_asked_over_loopback() {
     assert!(client.get(&nodes[0], "file").await.expect("handed over") == content(2 << 20, 4));
 }
 
+/// A node that was never let in has nothing to hand over, and says so as any other.
+#[tokio::test]
+async fn leaving_may_be_asked_of_a_node_that_is_still_joining() {
+    let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("a port");
+    let dead = socket.local_addr().expect("bound");
+    let node = Node::start(config(&[dead])).await.expect("it starts");
+    let client = Client::new();
+    let peer = client.peer(&node).await;
+    let reply = within(peer.request(Frame::Admin(AdminRequest::Leave)).into_future()).await;
+    let reply = reply.expect("an answer");
+    assert_eq!(reply.answer, Answer::Admin(AdminResponse::Left));
+    drop((reply, peer));
+    assert_eq!(within(node.stopped()).await, StopReason::Left);
+}
+
 async fn state(node: &Node) -> NodeState {
     match Client::new().ask(node, ClientRequest::Identify).await {
         ClientResponse::Identity { state, .. } => state,
