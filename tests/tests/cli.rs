@@ -333,6 +333,35 @@ fn a_node_needs_no_standard_input() {
     assert!(node.is_running());
 }
 
+/// A node lives on when its log cannot be written, and still stops in order.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_node_needs_no_log() {
+    use std::io::{BufRead, BufReader};
+    use std::process::Stdio;
+    for flags in [&["--log", "debug"][..], &["--log", "debug", "--log-file", "/dev/full"]] {
+        let mut args = vec!["run", "--ephemeral", "--listen", "127.0.0.1:0"];
+        args.extend(flags);
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("Linux has it");
+        let mut child = command(&args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(full)
+            .spawn()
+            .expect("the binary can be started");
+        let mut line = String::new();
+        let stdout = child.stdout.take().expect("it is piped");
+        BufReader::new(stdout).read_line(&mut line).expect("it is text");
+        let ready = dht_tests::process::Ready::parse(line.trim_end()).expect("the ready line");
+        run_with(&["put", "k", "-", "--node", &ready.listen], b"x").expect(0);
+        signal_process(child.id(), "TERM");
+        let ended = wait_for("the node ends", || {
+            child.try_wait().expect("it is ours").ok_or_else(|| "it runs".to_owned())
+        });
+        assert_eq!(ended.code(), Some(0), "{flags:?}");
+    }
+}
+
 /// `demo` is a whole ring in one process: it stores, kills, fetches, and counts hops.
 #[test]
 fn the_demo_runs_to_its_end() {
