@@ -362,6 +362,57 @@ fn a_node_needs_no_log() {
     }
 }
 
+/// A named pipe can be stored, once opened and once read; nobody waits beyond a deadline for its
+/// writer, and nothing is written into one.
+#[cfg(unix)]
+#[test]
+fn pipes_with_names_hold_nobody_up() {
+    let cluster = Cluster::ring(1, Settings::quick());
+    let (addr, pipe) = (cluster.addr(0), cluster.path("pipe"));
+    let pipe = pipe.to_str().expect("UTF-8");
+    let made = std::process::Command::new("mkfifo").arg(pipe).status().expect("a Unix has it");
+    assert!(made.success());
+    let put = ["put", "k", pipe, "--node", &addr, "--deadline"];
+    let late = run(&[&put[..], &["300ms", "--json"]].concat()).expect(4);
+    assert_eq!(late.error_code(), "timed_out");
+
+    let writer = {
+        let (pipe, content) = (pipe.to_owned(), data::bytes(200_000, 4));
+        std::thread::spawn(move || std::fs::write(pipe, content))
+    };
+    run(&[&put[..], &["60s"]].concat()).expect(0);
+    writer.join().expect("no panic").expect("every byte was read");
+    cluster.check(0, "k", &data::bytes(200_000, 4));
+
+    let get = ["get", "k", "-o", pipe, "--node", &addr];
+    run(&get).expect(5);
+    let refused = run(&[&get[..], &["--force"]].concat()).expect(1);
+    assert!(refused.stderr.contains("named pipe"), "{refused}");
+    for device in ["/dev/null", "/dev/stdout"] {
+        run(&["get", "k", "-o", device, "--force", "--quiet", "--node", &addr]).expect(0);
+    }
+}
+
+/// `--deadline` bounds whatever runs in this process alone, too: no table of what was not done.
+#[test]
+fn the_deadline_bounds_every_command() {
+    let cluster = Cluster::ring(2, Settings::quick());
+    let addr = cluster.addr(0);
+    let script = cluster.file("long.txt", b"ring 0 1\nwait 86400000\nwait 86400000\n");
+    let long: &[&[&str]] = &[
+        &["hops", "--samples", "3000000", "--node", &addr],
+        &["sim", "hops", "--nodes", "1000000", "--lookups", "1000000"],
+        &["sim", "script", &script],
+        &["demo", "--nodes", "16"],
+    ];
+    for args in long {
+        let said = run(&[*args, &["--deadline", "200ms", "--json"]].concat()).expect(4);
+        assert_eq!(said.error_code(), "timed_out", "{said}");
+    }
+    let bound = run(&["sim", "hops", "--nodes", "4", "--lookups", "100000001"]).expect(2);
+    assert!(bound.stderr.contains("100000000"), "{bound}");
+}
+
 /// `demo` is a whole ring in one process: it stores, kills, fetches, and counts hops.
 #[test]
 fn the_demo_runs_to_its_end() {

@@ -3,6 +3,7 @@
 mod address;
 mod args;
 mod commands;
+mod deadline;
 mod exit;
 mod holder;
 mod json;

@@ -23,7 +23,7 @@ pub(super) fn run(globals: &Globals, args: &HopsArgs, output: Output) -> Result<
             return Err(Failure::not_built(flag, "--json gives every number, histograms too"));
         }
     }
-    let (samples, seed) = (args.samples, args.seed.unwrap_or_else(rand::random));
+    let (samples, seed) = (args.samples, args.seed.unwrap_or_else(super::drawn_seed));
     with_client(globals, async |client| {
         let walk = client.walk().await?;
         let is_member = |member: &WalkedMember| member.report.state == NodeState::Member;

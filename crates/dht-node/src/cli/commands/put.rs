@@ -1,5 +1,7 @@
 //! `put`: stores a file.
 
+mod source;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -7,7 +9,6 @@ use std::time::Instant;
 use dht_core::message::bulk::MAX_CHUNK_LEN;
 use dht_core::message::client::PutReport;
 use dht_core::register::Key;
-use tokio::fs::File;
 
 use super::{millis, with_client};
 use crate::cli::args::{Globals, PutArgs};
@@ -18,6 +19,7 @@ use crate::cli::output::Output;
 use crate::cli::progress::Progress;
 use crate::cli::units::{count, show_bytes};
 use crate::client::{Client, PutOptions};
+use source::{Source, unreadable};
 
 /// Where the bytes come from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,7 +65,7 @@ async fn store(
 }
 
 /// A file can be read again: should the member vanish half-way, one more attempt with the same
-/// operation id goes to whoever answers then.
+/// operation id goes to whoever answers then. What a pipe gave is gone.
 async fn store_file(
     client: &Client,
     key: &Key,
@@ -71,13 +73,15 @@ async fn store_file(
     path: &Path,
     progress: &Progress,
 ) -> Result<PutReport, Failure> {
-    let mut retried = false;
+    let mut first = None;
     loop {
-        let mut file = File::open(path).await.map_err(|error| unreadable(path, &error))?;
-        let size = file.metadata().await.ok().map(|metadata| metadata.len());
-        let told = |sent| progress.bytes(sent, size);
+        let mut file = Source::open(path, first).await?;
+        let stamp = file.stamp();
+        let told = |sent| progress.bytes(sent, stamp.map(|stamp| stamp.len));
         match client.put(key, options, &mut file, told).await {
-            Err(error) if !retried && client.move_on(&error).await => retried = true,
+            Err(error) if first.is_none() && stamp.is_some() && client.move_on(&error).await => {
+                first = stamp;
+            }
             outcome => return Ok(outcome?),
         }
     }
@@ -154,11 +158,11 @@ fn check_file(path: &Path) -> Result<(), Failure> {
         );
         return Err(Failure::new(Kind::Io, text));
     }
-    std::fs::File::open(path).map(drop).map_err(|error| unreadable(path, &error))
-}
-
-fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(Kind::Io, format!("cannot read {}: {error}", path.display()))
+    // Opening a pipe would wait for its writer, who would then see its reader go away.
+    if metadata.is_file() {
+        return std::fs::File::open(path).map(drop).map_err(|error| unreadable(path, &error));
+    }
+    Ok(())
 }
 
 fn shape(key: &Key, report: &PutReport, elapsed_ms: u64) -> PutJson {
