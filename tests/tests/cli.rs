@@ -21,6 +21,7 @@ fn failures_have_fixed_codes() {
         (&["no-such-command"], 2),
         (&["put"], 2),
         (&["get"], 2),
+        (&["sim"], 2),
         (&["lookup", "k", "--depth", "many", "--node", &addr], 2),
         (&["get", "k", "--node", "no address at all"], 2),
         (&["get", "k", "--node", NOBODY, "--timeout", "1s"], 4),
@@ -34,9 +35,7 @@ fn failures_have_fixed_codes() {
         let said = run(args).expect(*code);
         assert!(said.stdout.is_empty(), "{said}");
         assert!(!said.stderr.is_empty(), "{said}");
-        if *code != 2 {
-            assert_eq!(said.stderr.lines().count(), 1, "one line says what to do next: {said}");
-        }
+        assert_eq!(said.stderr.lines().count(), 1, "one line says what to do next: {said}");
     }
 }
 
@@ -58,6 +57,8 @@ fn json_errors_carry_code_and_exit() {
         other.json()["error"]["message"].as_str().is_some_and(|m| m.contains("ring")),
         "{other}"
     );
+    let flag = run(&["ls", "--json", "--lmit", "3"]).expect(2);
+    assert_eq!(flag.error_code(), "usage");
     let needs_file = run(&["get", "k", "--json", "--node", &addr]).expect(2);
     assert!(
         needs_file.stderr.contains("-o") || needs_file.stdout.starts_with(b"{"),
@@ -184,6 +185,23 @@ fn small_commands_have_their_shapes() {
     assert_eq!(page["keys"][0]["size"], 11, "{page}");
     assert!(!page["next"].is_null(), "more follows: {page}");
     assert!(cluster.json(0, &["ls"])["next"].is_null(), "nothing follows");
+}
+
+/// What cannot be told on stdout is told on stderr, with the code of a failed write.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_stdout_is_no_success() {
+    for (args, code) in [
+        (&["--help"][..], 1),
+        (&["completions", "bash"], 1),
+        (&["ls", "--json", "--node", NOBODY, "--timeout", "1s"], 4),
+    ] {
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("Linux has it");
+        let mut command = command(args);
+        let said = command.stdout(full).output().expect("the binary can be started");
+        let stderr = String::from_utf8_lossy(&said.stderr);
+        assert_eq!((said.status.code(), stderr.lines().count()), (Some(code), 1), "{stderr}");
+    }
 }
 
 /// Every command explains itself with an example; versions and completions come without a node.

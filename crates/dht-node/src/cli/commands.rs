@@ -25,7 +25,7 @@ use dht_core::message::RingId;
 use dht_core::message::ring::Routing;
 use tokio::runtime::{Builder, Runtime};
 
-use super::address::parse_places;
+use super::address::{check_ring_name, parse_places};
 use super::args::{Cli, Command, Globals};
 use super::deadline::Deadline;
 use super::exit::{Exit, Failure, Kind};
@@ -138,6 +138,10 @@ fn client_config(globals: &Globals) -> Result<ClientConfig, Failure> {
         nodes.push(format!("127.0.0.1:{DEFAULT_PORT}"));
     }
     let ring = globals.ring.clone().or_else(|| from_environment("DHT_NODE_RING"));
+    if let Some(name) = &ring {
+        let place = if globals.ring.is_some() { "--ring" } else { "DHT_NODE_RING" };
+        check_ring_name(name).map_err(|error| Failure::usage(format!("{place}: {error}")))?;
+    }
     let (ring, nodes) =
         parse_places(&nodes, ring).map_err(|error| Failure::usage(format!("--node: {error}")))?;
     Ok(ClientConfig {

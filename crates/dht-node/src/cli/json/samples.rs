@@ -324,6 +324,7 @@ fn all() -> Vec<(&'static str, Value)> {
         ("demo", value(demo())),
         ("sim hops", sim_hops()),
         ("sim script", sim_script()),
+        ("completions", value(CompletionsJson { shell: text(), script: text() })),
     ]
 }
 

@@ -11,7 +11,7 @@ use etcetera::BaseStrategy;
 use tracing_subscriber::EnvFilter;
 
 use super::{Setting, Settings, SettingsError};
-use crate::cli::address::{escape, parse_places};
+use crate::cli::address::{check_ring_name, escape, parse_places};
 use crate::cli::units::parse_duration;
 use crate::cli::version::VERSION;
 use crate::node::{DEFAULT_RING_NAME, DataPlace, NodeConfig};
@@ -55,6 +55,9 @@ impl Settings {
         let said = (named_ring.whence != super::Whence::Default)
             .then(|| named_ring.value().map(str::to_owned))
             .flatten();
+        if let Some(name) = &said {
+            check_ring_name(name).map_err(|error| bad(named_ring, error))?;
+        }
         let (ring, join) = parse_places(&join.values, said).map_err(|error| bad(join, error))?;
         let ring_name = ring.unwrap_or_else(|| DEFAULT_RING_NAME.to_owned());
         let node = NodeConfig {
@@ -275,6 +278,7 @@ mod tests {
             ("replicas", "300"),
             ("ephemeral", "perhaps"),
             ("ring", "two words"),
+            ("ring", ""),
             ("admins", "abc"),
             ("log", "a=b=c"),
             ("log-format", "xml"),
@@ -282,9 +286,7 @@ mod tests {
         ] {
             let error = plan(&[(name, value)]).expect_err(value);
             assert!(matches!(error, SettingsError::Bad { .. }), "{error}");
-            let named = error.to_string().contains(&format!("--{name}"));
-            // The name of the ring is read together with the members to join.
-            assert!(named || name == "ring", "{error}");
+            assert!(error.to_string().contains(&format!("--{name}")), "{error}");
         }
     }
 
