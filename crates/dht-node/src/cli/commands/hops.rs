@@ -10,6 +10,7 @@ use crate::cli::exit::{Exit, Failure, Kind};
 use crate::cli::json::{HopRowJson, HopsJson};
 use crate::cli::output::{Output, table_text};
 use crate::cli::progress::Progress;
+use crate::cli::units::count;
 use crate::client::{
     Client, ExactHops, SurveyPlan, SurveyRow, Walk, WalkedMember, chi_square_p, survey,
 };
@@ -95,9 +96,9 @@ fn row(nodes: usize, depth: u16, exact: &ExactHops, measured: Option<SurveyRow>)
 
 fn for_people(json: &HopsJson, output: Output) -> String {
     format!(
-        "{} nodes, {} lookups for each row, seed {}\n\n{}",
-        json.nodes,
-        json.samples,
+        "{}, {} for each row, seed {}\n\n{}",
+        count(json.nodes as u64, "node"),
+        count(json.samples, "lookup"),
         json.seed,
         rows_for_people(&json.routings, output),
     )

@@ -123,7 +123,7 @@ fn ring() -> RingJson {
     let member = MemberJson {
         peer: peer(),
         state: "member",
-        arc: 1.0,
+        arc: Some(1.0),
         keys: 1,
         bytes: 1,
         predecessor: Some(id()),

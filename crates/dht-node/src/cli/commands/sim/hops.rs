@@ -7,6 +7,7 @@ use crate::cli::commands::builtin_routing;
 use crate::cli::deadline::Deadline;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Output, table_text};
+use crate::cli::units::count;
 
 pub(super) fn run(args: SimHopsArgs, deadline: Deadline, output: Output) -> Result<Exit, Failure> {
     for (flag, given) in [("--plot", &args.plot), ("--csv", &args.csv)] {
@@ -23,7 +24,7 @@ pub(super) fn run(args: SimHopsArgs, deadline: Deadline, output: Output) -> Resu
     let progress = output.progress();
     let measured = deadline.bound_thread(move || {
         dht_sim::hops::run(&config, |step| {
-            progress.message(&format!("{} nodes", step.nodes));
+            progress.message(&count(step.nodes as u64, "node"));
             progress.count(step.done, step.lookups);
         })
     })?;
