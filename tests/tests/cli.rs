@@ -204,6 +204,48 @@ fn a_full_stdout_is_no_success() {
     }
 }
 
+/// A node that has no place yet is no ring: not complete, without an arc, and with a problem.
+#[test]
+fn a_joining_node_is_no_ring() {
+    let cluster = Cluster::empty(Settings::quick());
+    let log = cluster.path("joining.log");
+    let listen = {
+        // Freed at once: nobody else here takes ports.
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback has free ports");
+        socket.local_addr().expect("it is bound").to_string()
+    };
+    let args = ["run", "--ephemeral", "--listen", &listen, "--join", NOBODY];
+    let mut node = NodeProcess::start(command(&args), &log);
+    let walk = wait_for("it answers clients", || {
+        let said = run(&["ring", "--json", "--node", &listen, "--timeout", "1s"]);
+        if said.code == 0 { Ok(said.json()) } else { Err(said.to_string()) }
+    });
+    assert_eq!((&walk["complete"], &walk["nodes"]), (&false.into(), &1.into()), "{walk}");
+    let member = &walk["members"][0];
+    assert!(member["state"] == "joining" && member["arc"].is_null(), "{walk}");
+    assert!(walk["problems"].as_array().is_some_and(|all| !all.is_empty()), "{walk}");
+    let text = run(&["ring", "--node", &listen]).expect(0);
+    assert!(String::from_utf8_lossy(&text.stdout).contains("NOT complete"), "{text}");
+    assert!(node.is_running());
+}
+
+/// A failing script ends in the last lines of its trace, for people who want them.
+#[test]
+fn a_failing_script_says_where() {
+    let cluster = Cluster::empty(Settings::default());
+    let failing = cluster.file("failing.txt", b"ring 0 1 2\nfail 1\nquiet\nexpect ring 0\n");
+    let said = run(&["sim", "script", &failing]).expect(1);
+    assert!(String::from_utf8_lossy(&said.stdout).starts_with("failed at line 4: "), "{said}");
+    assert!((2..=22).contains(&said.stderr.lines().count()), "{said}");
+    for flag in ["--json", "--quiet"] {
+        let said = run(&["sim", "script", &failing, flag]).expect(1);
+        assert_eq!((said.stderr.as_str(), said.stdout.is_empty()), ("", false), "{said}");
+    }
+    let binary = cluster.file("binary", b"ring 0\n\xff\xfe\n");
+    let said = run(&["sim", "script", &binary]).expect(2);
+    assert!(said.stderr.contains("line 2: this is no text"), "{said}");
+}
+
 /// Every command explains itself with an example; versions and completions come without a node.
 #[test]
 fn help_version_and_completions() {
