@@ -54,8 +54,8 @@ fn for_people(json: &StatsJson, output: Output) -> String {
     facts.add_row([
         "repair",
         &format!(
-            "{} copies missing, {} made, {}",
-            json.repair.missing,
+            "{} missing, {} made, {}",
+            count(json.repair.missing, "copy"),
             json.repair.copied,
             show_bytes(json.repair.bytes)
         ),
@@ -112,13 +112,13 @@ fn at_risk(at_risk: &AtRiskJson) -> String {
 
 fn upkeep(upkeep: &UpkeepJson) -> String {
     format!(
-        "{} stabilizations, {} repairs, {} rectifications, {} pushes, {} joins served, {} deaths",
-        upkeep.stabilizations,
-        upkeep.repairs,
-        upkeep.rectifications,
-        upkeep.pushes,
-        upkeep.joins_served,
-        upkeep.deaths
+        "{}, {}, {}, {}, {} served, {}",
+        count(upkeep.stabilizations, "stabilization"),
+        count(upkeep.repairs, "repair"),
+        count(upkeep.rectifications, "rectification"),
+        if upkeep.pushes == 1 { "1 push".to_owned() } else { format!("{} pushes", upkeep.pushes) },
+        count(upkeep.joins_served, "join"),
+        count(upkeep.deaths, "death")
     )
 }
 
