@@ -21,6 +21,7 @@ fn failures_have_fixed_codes() {
         (&["no-such-command"], 2),
         (&["put"], 2),
         (&["get"], 2),
+        (&["sim"], 2),
         (&["lookup", "k", "--depth", "many", "--node", &addr], 2),
         (&["get", "k", "--node", "no address at all"], 2),
         (&["get", "k", "--node", NOBODY, "--timeout", "1s"], 4),
@@ -34,9 +35,7 @@ fn failures_have_fixed_codes() {
         let said = run(args).expect(*code);
         assert!(said.stdout.is_empty(), "{said}");
         assert!(!said.stderr.is_empty(), "{said}");
-        if *code != 2 {
-            assert_eq!(said.stderr.lines().count(), 1, "one line says what to do next: {said}");
-        }
+        assert_eq!(said.stderr.lines().count(), 1, "one line says what to do next: {said}");
     }
 }
 
@@ -58,6 +57,8 @@ fn json_errors_carry_code_and_exit() {
         other.json()["error"]["message"].as_str().is_some_and(|m| m.contains("ring")),
         "{other}"
     );
+    let flag = run(&["ls", "--json", "--lmit", "3"]).expect(2);
+    assert_eq!(flag.error_code(), "usage");
     let needs_file = run(&["get", "k", "--json", "--node", &addr]).expect(2);
     assert!(
         needs_file.stderr.contains("-o") || needs_file.stdout.starts_with(b"{"),
@@ -184,6 +185,65 @@ fn small_commands_have_their_shapes() {
     assert_eq!(page["keys"][0]["size"], 11, "{page}");
     assert!(!page["next"].is_null(), "more follows: {page}");
     assert!(cluster.json(0, &["ls"])["next"].is_null(), "nothing follows");
+}
+
+/// What cannot be told on stdout is told on stderr, with the code of a failed write.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_stdout_is_no_success() {
+    for (args, code) in [
+        (&["--help"][..], 1),
+        (&["completions", "bash"], 1),
+        (&["ls", "--json", "--node", NOBODY, "--timeout", "1s"], 4),
+    ] {
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("Linux has it");
+        let mut command = command(args);
+        let said = command.stdout(full).output().expect("the binary can be started");
+        let stderr = String::from_utf8_lossy(&said.stderr);
+        assert_eq!((said.status.code(), stderr.lines().count()), (Some(code), 1), "{stderr}");
+    }
+}
+
+/// A node that has no place yet is no ring: not complete, without an arc, and with a problem.
+#[test]
+fn a_joining_node_is_no_ring() {
+    let cluster = Cluster::empty(Settings::quick());
+    let log = cluster.path("joining.log");
+    let listen = {
+        // Freed at once: nobody else here takes ports.
+        let socket = std::net::UdpSocket::bind("127.0.0.1:0").expect("loopback has free ports");
+        socket.local_addr().expect("it is bound").to_string()
+    };
+    let args = ["run", "--ephemeral", "--listen", &listen, "--join", NOBODY];
+    let mut node = NodeProcess::start(command(&args), &log);
+    let walk = wait_for("it answers clients", || {
+        let said = run(&["ring", "--json", "--node", &listen, "--timeout", "1s"]);
+        if said.code == 0 { Ok(said.json()) } else { Err(said.to_string()) }
+    });
+    assert_eq!((&walk["complete"], &walk["nodes"]), (&false.into(), &1.into()), "{walk}");
+    let member = &walk["members"][0];
+    assert!(member["state"] == "joining" && member["arc"].is_null(), "{walk}");
+    assert!(walk["problems"].as_array().is_some_and(|all| !all.is_empty()), "{walk}");
+    let text = run(&["ring", "--node", &listen]).expect(0);
+    assert!(String::from_utf8_lossy(&text.stdout).contains("NOT complete"), "{text}");
+    assert!(node.is_running());
+}
+
+/// A failing script ends in the last lines of its trace, for people who want them.
+#[test]
+fn a_failing_script_says_where() {
+    let cluster = Cluster::empty(Settings::default());
+    let failing = cluster.file("failing.txt", b"ring 0 1 2\nfail 1\nquiet\nexpect ring 0\n");
+    let said = run(&["sim", "script", &failing]).expect(1);
+    assert!(String::from_utf8_lossy(&said.stdout).starts_with("failed at line 4: "), "{said}");
+    assert!((2..=22).contains(&said.stderr.lines().count()), "{said}");
+    for flag in ["--json", "--quiet"] {
+        let said = run(&["sim", "script", &failing, flag]).expect(1);
+        assert_eq!((said.stderr.as_str(), said.stdout.is_empty()), ("", false), "{said}");
+    }
+    let binary = cluster.file("binary", b"ring 0\n\xff\xfe\n");
+    let said = run(&["sim", "script", &binary]).expect(2);
+    assert!(said.stderr.contains("line 2: this is no text"), "{said}");
 }
 
 /// Every command explains itself with an example; versions and completions come without a node.
@@ -331,6 +391,86 @@ fn a_node_needs_no_standard_input() {
     run_with(&["put", "k", "-", "--node", &addr], b"x").expect(0);
     assert_eq!(run(&["get", "k", "--node", &addr]).expect(0).stdout, b"x");
     assert!(node.is_running());
+}
+
+/// A node lives on when its log cannot be written, and still stops in order.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_node_needs_no_log() {
+    use std::io::{BufRead, BufReader};
+    use std::process::Stdio;
+    for flags in [&["--log", "debug"][..], &["--log", "debug", "--log-file", "/dev/full"]] {
+        let mut args = vec!["run", "--ephemeral", "--listen", "127.0.0.1:0"];
+        args.extend(flags);
+        let full = std::fs::File::options().write(true).open("/dev/full").expect("Linux has it");
+        let mut child = command(&args)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(full)
+            .spawn()
+            .expect("the binary can be started");
+        let mut line = String::new();
+        let stdout = child.stdout.take().expect("it is piped");
+        BufReader::new(stdout).read_line(&mut line).expect("it is text");
+        let ready = dht_tests::process::Ready::parse(line.trim_end()).expect("the ready line");
+        run_with(&["put", "k", "-", "--node", &ready.listen], b"x").expect(0);
+        signal_process(child.id(), "TERM");
+        let ended = wait_for("the node ends", || {
+            child.try_wait().expect("it is ours").ok_or_else(|| "it runs".to_owned())
+        });
+        assert_eq!(ended.code(), Some(0), "{flags:?}");
+    }
+}
+
+/// A named pipe can be stored, once opened and once read; nobody waits beyond a deadline for its
+/// writer, and nothing is written into one.
+#[cfg(unix)]
+#[test]
+fn pipes_with_names_hold_nobody_up() {
+    let cluster = Cluster::ring(1, Settings::quick());
+    let (addr, pipe) = (cluster.addr(0), cluster.path("pipe"));
+    let pipe = pipe.to_str().expect("UTF-8");
+    let made = std::process::Command::new("mkfifo").arg(pipe).status().expect("a Unix has it");
+    assert!(made.success());
+    let put = ["put", "k", pipe, "--node", &addr, "--deadline"];
+    let late = run(&[&put[..], &["300ms", "--json"]].concat()).expect(4);
+    assert_eq!(late.error_code(), "timed_out");
+
+    let writer = {
+        let (pipe, content) = (pipe.to_owned(), data::bytes(200_000, 4));
+        std::thread::spawn(move || std::fs::write(pipe, content))
+    };
+    run(&[&put[..], &["60s"]].concat()).expect(0);
+    writer.join().expect("no panic").expect("every byte was read");
+    cluster.check(0, "k", &data::bytes(200_000, 4));
+
+    let get = ["get", "k", "-o", pipe, "--node", &addr];
+    run(&get).expect(5);
+    let refused = run(&[&get[..], &["--force"]].concat()).expect(1);
+    assert!(refused.stderr.contains("named pipe"), "{refused}");
+    for device in ["/dev/null", "/dev/stdout"] {
+        run(&["get", "k", "-o", device, "--force", "--quiet", "--node", &addr]).expect(0);
+    }
+}
+
+/// `--deadline` bounds whatever runs in this process alone, too: no table of what was not done.
+#[test]
+fn the_deadline_bounds_every_command() {
+    let cluster = Cluster::ring(2, Settings::quick());
+    let addr = cluster.addr(0);
+    let script = cluster.file("long.txt", b"ring 0 1\nwait 86400000\nwait 86400000\n");
+    let long: &[&[&str]] = &[
+        &["hops", "--samples", "3000000", "--node", &addr],
+        &["sim", "hops", "--nodes", "1000000", "--lookups", "1000000"],
+        &["sim", "script", &script],
+        &["demo", "--nodes", "16"],
+    ];
+    for args in long {
+        let said = run(&[*args, &["--deadline", "200ms", "--json"]].concat()).expect(4);
+        assert_eq!(said.error_code(), "timed_out", "{said}");
+    }
+    let bound = run(&["sim", "hops", "--nodes", "4", "--lookups", "100000001"]).expect(2);
+    assert!(bound.stderr.contains("100000000"), "{bound}");
 }
 
 /// `demo` is a whole ring in one process: it stores, kills, fetches, and counts hops.

@@ -3,6 +3,8 @@
 mod address;
 mod args;
 mod commands;
+mod complaint;
+mod deadline;
 mod exit;
 mod holder;
 mod json;
@@ -16,13 +18,15 @@ mod units;
 mod version;
 
 use std::ffi::OsString;
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::Parser;
 use clap::error::ErrorKind;
 
 use args::Cli;
-use exit::{Exit, Failure, Kind, one_line};
+use complaint::complaint;
+use exit::{Exit, Failure, Kind};
 use output::Output;
 
 /// Runs the program with the arguments and the environment of this process.
@@ -55,17 +59,18 @@ fn report(output: Output, failure: &Failure) -> Exit {
 fn explain(arguments: &[OsString], error: &clap::Error) -> Exit {
     let asked = matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if asked {
-        // A reader that went away has read enough.
-        let _ = error.print();
-        return Exit::Done;
+        let printed = error.print().and_then(|()| std::io::stdout().flush());
+        return match printed {
+            // A reader that went away has read enough.
+            Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => {
+                let text = format!("cannot write to stdout: {error}");
+                report(Output::bare(false), &Failure::new(Kind::Io, text))
+            }
+            _ => Exit::Done,
+        };
     }
-    if wants_json(arguments) {
-        let text = error.render().to_string();
-        let message = text.trim_start_matches("error:").split("\n\n").next().unwrap_or_default();
-        Output::bare(true).failure(Kind::Usage, &one_line(message));
-    } else {
-        let _ = error.print();
-    }
+    let output = Output::bare(wants_json(arguments));
+    output.failure(Kind::Usage, &complaint(arguments, error));
     Exit::Usage
 }
 

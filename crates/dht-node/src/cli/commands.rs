@@ -25,8 +25,9 @@ use dht_core::message::RingId;
 use dht_core::message::ring::Routing;
 use tokio::runtime::{Builder, Runtime};
 
-use super::address::parse_places;
+use super::address::{check_ring_name, parse_places};
 use super::args::{Cli, Command, Globals};
+use super::deadline::Deadline;
 use super::exit::{Exit, Failure, Kind};
 use super::output::Output;
 use super::settings::parse_routing;
@@ -45,7 +46,7 @@ pub(super) fn run(cli: Cli, output: Output) -> Result<Exit, Failure> {
     match command {
         Command::Run(args) => run::run(&globals, &args, output),
         Command::Demo(args) => demo::run(&globals, &args, output),
-        Command::Sim(args) => sim::run(args, output),
+        Command::Sim(args) => sim::run(&globals, args, output),
         Command::Completions(args) => completions::run(&args, output),
         Command::Repair(_) => Err(Failure::not_built(
             "`repair`",
@@ -89,6 +90,7 @@ fn with_client(
     command: impl AsyncFnOnce(&Client) -> Result<Exit, Failure>,
 ) -> Result<Exit, Failure> {
     let config = client_config(globals)?;
+    let deadline = Deadline::new(globals.deadline);
     let runtime = runtime()?;
     let outcome = runtime.block_on(async {
         let mut signals = Signals::watch();
@@ -96,7 +98,8 @@ fn with_client(
             Client::connect(config).await.map_err(Failure::from)
         })
         .await?;
-        let outcome = until_signal(&mut signals, command(&client)).await;
+        // What the client does keeps the deadline by itself; files and pipes here do not.
+        let outcome = until_signal(&mut signals, deadline.bound(command(&client))).await;
         client.close().await;
         outcome
     });
@@ -135,6 +138,10 @@ fn client_config(globals: &Globals) -> Result<ClientConfig, Failure> {
         nodes.push(format!("127.0.0.1:{DEFAULT_PORT}"));
     }
     let ring = globals.ring.clone().or_else(|| from_environment("DHT_NODE_RING"));
+    if let Some(name) = &ring {
+        let place = if globals.ring.is_some() { "--ring" } else { "DHT_NODE_RING" };
+        check_ring_name(name).map_err(|error| Failure::usage(format!("{place}: {error}")))?;
+    }
     let (ring, nodes) =
         parse_places(&nodes, ring).map_err(|error| Failure::usage(format!("--node: {error}")))?;
     Ok(ClientConfig {
@@ -155,6 +162,13 @@ fn refuse_secret(globals: &Globals) -> Result<(), Failure> {
 /// A duration in whole milliseconds.
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// A seed that nobody named. Below 2^53: readers of JSON that know only floating point, such as
+/// JavaScript and jq, would round a greater one (RFC 8259, section 6), and it would not give the
+/// same again.
+fn drawn_seed() -> u64 {
+    rand::random::<u64>() >> 11
 }
 
 /// The id of a ring as text.
@@ -180,5 +194,17 @@ fn builtin_routing(word: &str) -> Result<Routing, Failure> {
             Err(Failure::not_built(&format!("--routing {word}"), "only `successors` is accepted"))
         }
         Err(error) => Err(Failure::usage(format!("--routing {word}: {error}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drawn_seeds_survive_floating_point() {
+        for seed in std::iter::repeat_with(drawn_seed).take(1000) {
+            assert_eq!(seed as f64 as u64, seed);
+        }
     }
 }

@@ -4,8 +4,9 @@ use std::io;
 
 use dht_core::message::Refusal;
 use dht_core::message::client::ClientErrorCode;
+use dht_net::DialError;
 
-use crate::client::ClientError;
+use crate::client::{AttemptError, ClientError};
 
 /// The exit codes. Their numbers are part of the contract.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -210,9 +211,14 @@ pub(crate) fn kind_of(error: &ClientError) -> Kind {
 /// What to do next, where the error itself does not say it.
 fn next_step(error: &ClientError) -> Option<&'static str> {
     match error {
-        ClientError::NoNode(_) => {
-            Some("start a node with `dht-node`, or name one that runs with --node")
-        }
+        ClientError::NoNode(attempts) => Some(
+            // With several nodes, the one that answered something tells most.
+            attempts
+                .iter()
+                .map(|attempt| after_attempt(&attempt.error))
+                .max()
+                .map_or(START, |to| to.1),
+        ),
         ClientError::TimedOut { .. } => Some("try again, or allow more with --timeout"),
         ClientError::Deadline { .. } => Some("allow more with --deadline"),
         ClientError::Request { .. } | ClientError::Body { .. } => {
@@ -223,15 +229,85 @@ fn next_step(error: &ClientError) -> Option<&'static str> {
     }
 }
 
+/// How much the failure of an attempt tells, and what to do about it.
+fn after_attempt(error: &AttemptError) -> (u8, &'static str) {
+    match error {
+        AttemptError::Resolve(_) | AttemptError::NoAddress => {
+            (2, "check the name, or give the address in numbers with --node")
+        }
+        AttemptError::WrongId { .. } => {
+            (5, "ask `dht-node id` there who it is, or leave the part before the @ out")
+        }
+        AttemptError::TimedOut => (1, "try again, or allow more with --timeout"),
+        AttemptError::Dial(error) => match error {
+            DialError::NoAnswer { .. } => (0, START),
+            DialError::OtherRingName { .. } => (5, "name the ring it belongs to with --ring"),
+            DialError::OtherVersion { .. } => (5, "use the same version of dht-node here as there"),
+            DialError::OtherProtocol { .. } => {
+                (4, "give the port of a node with --node: 4433, unless its --listen says otherwise")
+            }
+            DialError::Unroutable { .. } => {
+                (2, "name it with --node by an address that this machine can send to")
+            }
+            DialError::Refused { .. } | DialError::Broken { .. } => {
+                (3, "try again, or name another node with --node")
+            }
+            _ => (1, "name another node with --node"),
+        },
+    }
+}
+
+/// When nobody is there at all.
+const START: &str = "start a node with `dht-node`, or name one that runs with --node";
+
 /// What others sent may hold line breaks and control characters; an error is one line.
 pub(crate) fn one_line(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
     words.join(" ").chars().filter(|c| !c.is_control()).collect()
 }
 
+/// What people wrote, cut where it is too long to be repeated to them.
+pub(crate) fn clip(text: &str) -> std::borrow::Cow<'_, str> {
+    match text.char_indices().nth(ECHOED) {
+        Some((end, _)) => format!("{}...", &text[..end]).into(),
+        None => text.into(),
+    }
+}
+
+/// Most characters of an input that an error repeats (guess: a line of a terminal).
+const ECHOED: usize = 80;
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::client::Attempt;
+
+    #[test]
+    fn every_way_not_to_connect_has_its_own_next_step() {
+        let addr = ([127, 0, 0, 1], 9).into();
+        let next = |errors: Vec<AttemptError>| {
+            let attempt = |error| Attempt { node: "127.0.0.1:9".parse().expect("one"), error };
+            let error = ClientError::NoNode(errors.into_iter().map(attempt).collect());
+            let Failure::Told { message, .. } = Failure::from(error) else { panic!("told") };
+            assert!(message.matches("127.0.0.1:9").count() <= 1, "said twice: {message}");
+            message
+        };
+        let ring = || AttemptError::Dial(DialError::OtherRingName { addr });
+        let silent = || AttemptError::Dial(DialError::NoAnswer { addr });
+        let version = DialError::OtherVersion { addr, ours: 2, theirs: 1 };
+        let presented = dht_core::Id::from_u64(1);
+        assert!(next(vec![ring()]).ends_with("with --ring"));
+        assert!(next(vec![silent()]).contains("start a node"));
+        assert!(next(vec![version.into()]).contains("same version"));
+        assert!(next(vec![AttemptError::WrongId { presented }]).contains("before the @"));
+        assert!(next(vec![AttemptError::NoAddress]).contains("check the name"));
+        let both = ClientError::NoNode(
+            [silent(), ring()]
+                .map(|error| Attempt { node: "h:1".parse().expect("one"), error })
+                .into(),
+        );
+        assert!(next_step(&both).is_some_and(|next| next.contains("--ring")));
+    }
 
     #[test]
     fn the_codes_are_those_of_the_contract() {

@@ -19,9 +19,10 @@ pub(crate) use measure::{
     DetourJson, HopRowJson, HopsJson, LookupJson, MemberJson, ProblemJson, RingJson, StepJson,
 };
 pub(crate) use node::{
-    AtRiskJson, DemoFileJson, DemoJson, DiskJson, HopCountsJson, IdJson, LatencyJson, LeaveJson,
-    LookupsJson, PingJson, ReadyJson, RepairJson, RoutingCountsJson, SettingJson, SettingsJson,
-    StatsAllJson, StatsJson, StatusJson, StoreJson, TrafficJson, UpkeepJson,
+    AtRiskJson, CompletionsJson, DemoFileJson, DemoJson, DiskJson, HopCountsJson, IdJson,
+    LatencyJson, LeaveJson, LookupsJson, PingJson, ReadyJson, RepairJson, RoutingCountsJson,
+    SettingJson, SettingsJson, StatsAllJson, StatsJson, StatusJson, StoreJson, TrafficJson,
+    UpkeepJson,
 };
 
 /// What every command prints when it fails.

@@ -1,7 +1,7 @@
 //! The log of a running node.
 
 use std::fs::File;
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write};
 use std::sync::Arc;
 
 use tracing_subscriber::fmt::SubscriberBuilder;
@@ -13,7 +13,9 @@ use super::settings::{LogForm, LogPlan};
 /// Starts logging. To be called once in a process.
 pub(crate) fn start(plan: LogPlan, color: ColorArg) -> Result<(), Failure> {
     let LogPlan { filter, form, file } = plan;
-    let base = SubscriberBuilder::default().with_env_filter(filter);
+    // What tracing would say of a log that cannot be written goes to stderr by `eprintln!`, which
+    // panics where stderr is gone too.
+    let base = SubscriberBuilder::default().with_env_filter(filter).log_internal_errors(false);
     let begun = match file {
         Some(path) => {
             let opened = File::options().create(true).append(true).open(&path);
@@ -21,7 +23,7 @@ pub(crate) fn start(plan: LogPlan, color: ColorArg) -> Result<(), Failure> {
                 let text = format!("cannot open the log file {}: {error}", path.display());
                 Failure::new(Kind::Io, text)
             })?);
-            let base = base.with_writer(file).with_ansi(false);
+            let base = base.with_writer(move || Undisturbed(file.clone())).with_ansi(false);
             match form {
                 LogForm::Text => base.try_init(),
                 LogForm::Json => base.json().try_init(),
@@ -37,7 +39,7 @@ pub(crate) fn start(plan: LogPlan, color: ColorArg) -> Result<(), Failure> {
                             != anstream::ColorChoice::Never
                 }
             };
-            let base = base.with_writer(io::stderr).with_ansi(colored);
+            let base = base.with_writer(|| Undisturbed(io::stderr())).with_ansi(colored);
             match form {
                 LogForm::Text => base.try_init(),
                 LogForm::Json => base.json().try_init(),
@@ -45,4 +47,50 @@ pub(crate) fn start(plan: LogPlan, color: ColorArg) -> Result<(), Failure> {
         }
     };
     begun.map_err(|error| Failure::new(Kind::Failed, format!("cannot start logging: {error}")))
+}
+
+/// A log that lost its reader or its disk must not end the node: what cannot be written is dropped.
+#[derive(Debug)]
+struct Undisturbed<W>(W);
+
+impl<W: Write> Write for Undisturbed<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match self.0.write(bytes) {
+            // Zero would make the caller give up with an error of its own.
+            Ok(written) if written > 0 => Ok(written),
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Err(error),
+            Ok(_) | Err(_) => Ok(bytes.len()),
+        }
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        let _ = self.0.flush();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Broken;
+
+    impl Write for Broken {
+        fn write(&mut self, _bytes: &[u8]) -> io::Result<usize> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Err(io::ErrorKind::BrokenPipe.into())
+        }
+    }
+
+    #[test]
+    fn a_log_that_cannot_be_written_is_no_error() {
+        let mut log = Undisturbed(Broken);
+        assert!(log.write_all(b"a line").is_ok() && log.flush().is_ok());
+        let mut log = Undisturbed(Vec::new());
+        log.write_all(b"a line").expect("memory is writable");
+        assert_eq!(log.0, b"a line");
+    }
 }

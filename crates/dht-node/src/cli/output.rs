@@ -87,10 +87,15 @@ impl Output {
 
     /// What went wrong: with `--json` an object on stdout, else one line on stderr.
     pub(crate) fn failure(&self, kind: Kind, message: &str) {
-        if self.json {
-            // As above: where stdout is gone, the exit code still tells.
-            let _ = self.json(&ErrorJson::new(kind, message));
-        } else {
+        let is_told = self.json
+            && match self.json(&ErrorJson::new(kind, message)) {
+                // Whoever read stdout wants no more.
+                Ok(()) | Err(Failure::ReaderGone) => true,
+                // A full disk, say, which may be the very failure.
+                Err(Failure::Told { .. }) => false,
+            };
+        if !is_told {
+            // As above.
             let _ = writeln!(self.stderr(), "dht-node: {message}");
         }
     }

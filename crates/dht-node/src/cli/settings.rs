@@ -76,7 +76,11 @@ impl Setting {
 
     /// The setting and its value as whoever gave it wrote it; for complaints.
     pub(crate) fn written(&self) -> String {
-        let values = self.values.join(",");
+        // An empty value must be seen.
+        let values = match self.values.join(",") {
+            empty if empty.is_empty() => "\"\"".to_owned(),
+            values => values,
+        };
         match &self.whence {
             Whence::Default | Whence::Flag => format!("--{} {values}", self.spec.name),
             Whence::Environment => format!("{}={values}", variable(self.spec.name)),
@@ -122,14 +126,14 @@ pub(crate) const PREFIX: &str = "DHT_NODE_";
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum SettingsError {
     /// No setting has that name.
-    #[error("{name} {place} is no setting{}", nearest_text(*.nearest))]
+    #[error("{name} {place} is no setting{}", nearest_text(.nearest))]
     Unknown {
         /// The name as it was written.
         name: String,
         /// Where.
         place: String,
-        /// The setting with the most similar name.
-        nearest: Option<&'static str>,
+        /// The setting with the most similar name, as it is written there.
+        nearest: Option<String>,
     },
     /// The value cannot be read or broke a bound.
     #[error("{written}: {source}")]
@@ -138,6 +142,14 @@ pub(crate) enum SettingsError {
         written: String,
         /// What is wrong with it.
         source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// Two settings exclude each other.
+    #[error("{one} and {other} exclude each other; give one of them")]
+    Both {
+        /// One with its value.
+        one: String,
+        /// The other one.
+        other: String,
     },
     /// The value asks for something that is not built yet.
     #[error("{written} is not built yet; only `{accepted}` is")]
@@ -168,6 +180,6 @@ pub(crate) enum SettingsError {
     NoDataDir(#[source] etcetera::HomeDirError),
 }
 
-fn nearest_text(nearest: Option<&'static str>) -> String {
-    nearest.map(|name| format!("; did you mean {name}?")).unwrap_or_default()
+fn nearest_text(nearest: &Option<String>) -> String {
+    nearest.as_ref().map(|name| format!("; did you mean {name}?")).unwrap_or_default()
 }

@@ -105,10 +105,20 @@ pub(crate) fn show_micros(micros: u64) -> String {
     }
 }
 
-/// A number of things, in words: `1 chunk`, `2 chunks`.
+/// A number of things, in words: `1 chunk`, `2 chunks`, `2 copies`.
 pub(crate) fn count(number: u64, thing: &str) -> String {
-    let plural = if number == 1 { "" } else { "s" };
-    format!("{number} {thing}{plural}")
+    let stem = thing.strip_suffix('y').filter(|stem| !stem.ends_with(['a', 'e', 'o', 'u']));
+    match (number, stem) {
+        (1, _) => format!("1 {thing}"),
+        (_, Some(stem)) => format!("{number} {stem}ies"),
+        (_, None) => format!("{number} {thing}s"),
+    }
+}
+
+/// An estimated number of nodes, in words: `about 1 node`, `about 3 nodes`.
+pub(crate) fn about_nodes(estimate: f64) -> String {
+    // The cast saturates, and makes 0 of what is no number.
+    format!("about {}", count(estimate.round() as u64, "node"))
 }
 
 fn split(text: &str) -> Result<(f64, &str), UnitError> {
@@ -179,5 +189,8 @@ mod tests {
         let times = [7, 1_500, 2_340_000].map(show_micros);
         assert_eq!(times, ["7 us", "1.50 ms", "2.34 s"]);
         assert_eq!([0, 1, 2].map(|n| count(n, "hop")), ["0 hops", "1 hop", "2 hops"]);
+        assert_eq!([1, 2].map(|n| count(n, "copy")), ["1 copy", "2 copies"]);
+        assert_eq!([1, 2].map(|n| count(n, "key")), ["1 key", "2 keys"]);
+        assert_eq!([1.2, 2.6].map(about_nodes), ["about 1 node", "about 3 nodes"]);
     }
 }

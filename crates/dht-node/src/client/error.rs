@@ -179,11 +179,20 @@ pub enum AttemptError {
 }
 
 fn attempts_text(attempts: &[Attempt]) -> String {
-    let lines: Vec<String> =
-        attempts.iter().map(|attempt| format!("{}: {}", attempt.node, attempt.error)).collect();
+    let lines: Vec<String> = attempts.iter().map(attempt_text).collect();
     match lines.len() {
         0 => "no node to connect to is left".to_owned(),
         _ => format!("no node could be reached: {}", lines.join("; ")),
+    }
+}
+
+/// The node and what happened; what names the address already needs no second one.
+fn attempt_text(attempt: &Attempt) -> String {
+    let Attempt { node, error } = attempt;
+    let text = error.to_string();
+    match node.numeric() {
+        Some(addr) if text.contains(&addr.to_string()) => text,
+        _ => format!("{node}: {text}"),
     }
 }
 

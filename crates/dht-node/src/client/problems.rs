@@ -1,6 +1,6 @@
 //! What is wrong with a ring's links, judged from a walk. Missing copies are no ring problem.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dht_core::Id;
 use dht_core::message::client::{NeighborhoodReport, NodeState};
@@ -62,11 +62,12 @@ pub(super) fn find_problems(trail: &Trail) -> Vec<Problem> {
     judge_end(trail, &mut problems);
     let mut truth: Vec<Id> = trail.reports.iter().map(|report| report.contact.id).collect();
     truth.sort();
+    let wanted = wanted_lengths(trail, &truth);
     for report in &trail.reports {
         judge_state(report, &mut problems);
         judge_links(report, &trail.silent, &mut problems);
         if trail.end == WalkEnd::Complete {
-            judge_lists(report, &truth, &trail.silent, &mut problems);
+            judge_lists(report, &truth, &wanted, &trail.silent, &mut problems);
         }
     }
     problems
@@ -79,7 +80,12 @@ fn judge_end(trail: &Trail, problems: &mut Vec<Problem>) {
             (ProblemKind::Loop, id, "the walk came back here and not to its start".to_owned())
         }
         WalkEnd::Stuck(id) => {
-            (ProblemKind::NotClosed, id, "nobody in this member's list answers".to_owned())
+            let last = trail.reports.iter().find(|report| report.contact.id == id);
+            let message = match last.is_some_and(|report| report.successors.is_empty()) {
+                true => "it knows no other node, and is no ring of its own",
+                false => "nobody in this member's list answers",
+            };
+            (ProblemKind::NotClosed, id, message.to_owned())
         }
         WalkEnd::TooLong => {
             let Some(last) = trail.reports.last() else { return };
@@ -111,11 +117,29 @@ fn judge_links(report: &NeighborhoodReport, silent: &BTreeSet<Id>, problems: &mu
     }
 }
 
+/// How long each member's list must be, in the order of `truth`: as long as it keeps it, and no longer
+/// than its head's list and the head itself, since it is made of those (Zave 2017, section 3). Behind
+/// a member with a short list, lists grow by one from member to member.
+fn wanted_lengths(trail: &Trail, truth: &[Id]) -> Vec<usize> {
+    let (size, others) = (truth.len(), truth.len().saturating_sub(1));
+    let kept: BTreeMap<Id, usize> =
+        trail.reports.iter().map(|report| (report.contact.id, report.depth.into())).collect();
+    let mut wanted: Vec<usize> = truth.iter().map(|id| kept[id].min(others)).collect();
+    // The shortest list bounds others and is bounded by none, so once round from there is enough.
+    let shortest = (0..size).min_by_key(|at| wanted[*at]).unwrap_or(0);
+    for back in 1..size {
+        let at = (shortest + size - back) % size;
+        wanted[at] = wanted[at].min(wanted[(at + 1) % size] + 1);
+    }
+    wanted
+}
+
 /// Compares one member's list and predecessor with the members in their order. Dead entries were
 /// named already: they are left out of the list before it is compared.
 fn judge_lists(
     report: &NeighborhoodReport,
     truth: &[Id],
+    wanted: &[usize],
     silent: &BTreeSet<Id>,
     problems: &mut Vec<Problem>,
 ) {
@@ -140,7 +164,7 @@ fn judge_lists(
             format!("entry {} of its list is {}, but should be {should}", at + 1, live[at]);
         say(ProblemKind::WrongEntry, message);
     }
-    let wanted = others.min(usize::from(report.depth));
+    let wanted = wanted[place];
     if live.len() < wanted {
         let message = format!("its list has {} live entries of {wanted}", live.len());
         say(ProblemKind::ShortList, message);
@@ -235,6 +259,30 @@ mod tests {
             (ProblemKind::NotMember, 10),
         ];
         assert_eq!(kinds(&trail), expected);
+    }
+
+    #[test]
+    fn lists_behind_a_short_one_grow_by_one() {
+        let mut trail = ideal();
+        trail.reports.iter_mut().for_each(|report| report.depth = 3);
+        trail.reports[2].depth = 1;
+        trail.reports[2].successors.truncate(1);
+        trail.reports[3].successors.push(contact(40));
+        trail.reports[0].successors.push(contact(10));
+        let short = vec![(ProblemKind::ShortList, 20)];
+        assert_eq!(kinds(&trail), [], "1 at 40, 2 at 30, 3 at 20, 3 at 10");
+        trail.reports[0].successors.pop();
+        assert_eq!(kinds(&trail), short);
+    }
+
+    #[test]
+    fn a_node_without_a_place_is_no_ring_of_its_own() {
+        let mut alone = report(7, &[], None);
+        alone.state = NodeState::Joining;
+        let end = WalkEnd::Stuck(Id::from_u64(7));
+        let trail = Trail { reports: vec![alone], end, silent: BTreeSet::new() };
+        assert_eq!(kinds(&trail), [(ProblemKind::NotClosed, 7), (ProblemKind::NotMember, 7)]);
+        assert!(find_problems(&trail)[0].message.contains("knows no other node"));
     }
 
     #[test]

@@ -45,7 +45,8 @@ impl SurveyRow {
 }
 
 /// Runs `plan` over the members of a walk, several of them at once. `progress` is told the lookups
-/// done. Members that cannot be reached fail their share of the lookups.
+/// done. Members that cannot be reached fail their share of the lookups; past the deadline there is
+/// no result, since lookups that were never made are no failed ones.
 pub async fn survey(
     client: &Client,
     walk: &Walk,
@@ -57,7 +58,8 @@ pub async fn survey(
     let mut errands = Vec::new();
     for (member, lookups) in walk.members.iter().zip(shares) {
         if lookups > 0 {
-            errands.push((client.dial(member.contact()).await.ok(), lookups, chance.next_u64()));
+            let member = unless_late(client.dial(member.contact()).await)?;
+            errands.push((member, lookups, chance.next_u64()));
         }
     }
     let mut row = SurveyRow::default();
@@ -66,7 +68,7 @@ pub async fn survey(
         .flatten_unordered(AT_ONCE);
     let mut batches = std::pin::pin!(batches);
     while let Some(batch) = batches.next().await {
-        row.add(&batch);
+        row.add(&batch?);
         progress(row.hops.total().saturating_add(row.failed));
     }
     Ok(row)
@@ -78,7 +80,7 @@ fn batches(
     lookups: u64,
     seed: u64,
     plan: SurveyPlan,
-) -> impl Stream<Item = SurveyRow> {
+) -> impl Stream<Item = Result<SurveyRow, ClientError>> {
     let errand = (member, lookups, Pcg64Mcg::seed_from_u64(seed));
     stream::unfold(errand, move |(member, left, mut seeds)| async move {
         let lookups = u32::try_from(left).unwrap_or(u32::MAX).min(BATCH);
@@ -88,19 +90,28 @@ fn batches(
         let (routing, depth) = (plan.routing, plan.depth);
         let batch = Batch { lookups, routing, depth, seed: seeds.next_u64() };
         let report = match &member {
-            Some(member) => member.sample(batch).await.ok(),
-            None => None,
+            Some(member) => unless_late(member.sample(batch).await),
+            None => Ok(None),
         };
-        let row = match report {
+        let row = report.map(|report| match report {
             Some(report) => SurveyRow {
                 hops: Histogram::from_counts(report.histogram),
                 failed: report.failed,
                 timeouts: report.timeouts,
             },
             None => SurveyRow { failed: lookups.into(), ..SurveyRow::default() },
-        };
+        });
         Some((row, (member, left - u64::from(lookups), seeds)))
     })
+}
+
+/// What a member said; nothing if it failed, and an error if the whole survey's time is over.
+fn unless_late<T>(said: Result<T, ClientError>) -> Result<Option<T>, ClientError> {
+    match said {
+        Ok(answer) => Ok(Some(answer)),
+        Err(late @ ClientError::Deadline { .. }) => Err(late),
+        Err(_) => Ok(None),
+    }
 }
 
 /// How many of the lookups each member asks, every one of them drawn by itself.

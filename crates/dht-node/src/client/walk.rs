@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use dht_core::message::client::NeighborhoodReport;
+use dht_core::message::client::{NeighborhoodReport, NodeState};
 use dht_core::{Contact, Id};
 
 use super::Client;
@@ -15,7 +15,8 @@ use super::problems::{Problem, find_problems};
 pub struct WalkedMember {
     /// What it says of its links and its load.
     pub report: NeighborhoodReport,
-    /// Its share of the circle, from the member before it on this walk; in `0.0..=1.0`.
+    /// Its share of the circle, from the member before it on this walk; in `0.0..=1.0`, and 0 for a
+    /// node without a place, or where the walk does not tell who is before it.
     pub arc: f64,
 }
 
@@ -56,7 +57,7 @@ pub(super) enum WalkEnd {
     Complete,
     /// At a member that was met before, which is not the start: the start hangs off the ring.
     Loop(Id),
-    /// Nobody in this member's list answered.
+    /// Nobody in this member's list answered, or there is nobody in it.
     Stuck(Id),
     /// After [`MAX_WALK`] members.
     TooLong,
@@ -83,7 +84,11 @@ pub(super) async fn walk(client: &Client) -> Result<Walk, ClientError> {
         .reports
         .into_iter()
         .enumerate()
-        .map(|(at, report)| WalkedMember { report, arc: arc_of(&ids, at) })
+        .map(|(at, report)| {
+            let is_known = report.state != NodeState::Joining && (at > 0 || complete);
+            let arc = if is_known { arc_of(&ids, at) } else { 0.0 };
+            WalkedMember { report, arc }
+        })
         .collect();
     Ok(Walk { members, complete, problems })
 }
@@ -95,8 +100,9 @@ async fn follow(client: &Client, start: NeighborhoodReport) -> Trail {
     while trail.reports.len() <= MAX_WALK {
         let here = trail.reports.last().expect("it begins with one");
         let (here_id, list) = (here.contact.id, here.successors.clone());
-        // A node that knows nobody else is a ring of its own.
-        let mut next = list.is_empty().then_some(WalkEnd::Complete);
+        // A member that knows nobody else is a ring of its own; others have lost theirs.
+        let is_alone = here.state == NodeState::Member && here_id == start_id;
+        let mut next = (list.is_empty() && is_alone).then_some(WalkEnd::Complete);
         for contact in list {
             if contact.id == start_id {
                 next = Some(WalkEnd::Complete);

@@ -92,7 +92,7 @@ impl Reader {
             ("quiet", []) => Ok(Step::Quiet),
             ("quiet", _) => form("quiet"),
             ("expect", what) => self.expect(what).map(Step::Expect),
-            (word, _) => Err(ScriptErrorKind::UnknownStep { word: word.to_owned() }),
+            (word, _) => Err(ScriptErrorKind::UnknownStep { word: clip(word) }),
         }
     }
 
@@ -142,7 +142,7 @@ impl Reader {
     }
 
     fn begin(&mut self, words: &[&str]) -> Parsed<Step> {
-        const FORM: &str = "begin STEP, a `join`, `stabilize`, `rectify`, `notify` or `leave`";
+        const FORM: &str = "begin STEP` with a `join`, `stabilize`, `rectify`, `notify` or `leave";
         if !matches!(words.first(), Some(&("join" | "stabilize" | "rectify" | "notify" | "leave")))
         {
             return form(FORM);
@@ -226,7 +226,7 @@ impl Reader {
 }
 
 fn number(word: &str) -> Parsed<u64> {
-    word.parse().map_err(|_| ScriptErrorKind::NoNumber { word: word.to_owned() })
+    word.parse().map_err(|_| ScriptErrorKind::NoNumber { word: clip(word) })
 }
 
 fn in_range(value: u64, low: u64, high: u64) -> Parsed<u64> {
@@ -239,6 +239,17 @@ fn in_range(value: u64, low: u64, high: u64) -> Parsed<u64> {
 fn form<T>(expected: &'static str) -> Parsed<T> {
     Err(ScriptErrorKind::Form { expected })
 }
+
+/// A word as a complaint repeats it: a long one is cut.
+fn clip(word: &str) -> String {
+    match word.char_indices().nth(ECHOED) {
+        Some((end, _)) => format!("{}...", &word[..end]),
+        None => word.to_owned(),
+    }
+}
+
+/// Most characters of a word that a complaint repeats (guess: a line of a terminal).
+const ECHOED: usize = 80;
 
 #[cfg(test)]
 mod tests {
@@ -308,8 +319,8 @@ mod tests {
             ),
             (
                 "ring 0\nbegin fail 0",
-                "line 2: expected `begin STEP, a `join`, `stabilize`, `rectify`, `notify` or \
-                 `leave``",
+                "line 2: expected `begin STEP` with a `join`, `stabilize`, `rectify`, `notify` or \
+                 `leave`",
             ),
             ("ring 0\nwait 86400001", "line 2: 86400001 must lie between 0 and 86400000"),
             ("ring 0\nexpect ring", "line 2: expected `expect ring N ..`"),
@@ -320,6 +331,14 @@ mod tests {
         ];
         for (text, expected) in table {
             assert_eq!(complaint(text), expected);
+        }
+    }
+
+    #[test]
+    fn a_complaint_repeats_no_more_than_a_line() {
+        for text in ["x".repeat(5000), format!("ring {}", "y".repeat(5000)), "я".repeat(5000)] {
+            let said = parse(&text).expect_err("no step").to_string();
+            assert!(said.chars().count() < 120 && said.contains("...'"), "{said}");
         }
     }
 

@@ -82,7 +82,7 @@ pub(crate) struct RmArgs {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct LsArgs {
     /// Only keys that start so
-    #[arg(default_value = "")]
+    #[arg(default_value = "", hide_default_value = true)]
     pub(crate) prefix: String,
     /// Sizes, versions and times too
     #[arg(long, short)]

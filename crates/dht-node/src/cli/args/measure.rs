@@ -29,7 +29,7 @@ pub(crate) struct LookupArgs {
 #[derive(Clone, Debug, Args)]
 pub(crate) struct HopsArgs {
     /// Lookups for each row
-    #[arg(long, value_name = "S", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    #[arg(long, value_name = "S", default_value_t = 20_000, value_parser = samples())]
     pub(crate) samples: u64,
     /// Draws askers and keys [default: another one each time]
     #[arg(long, value_name = "SEED")]
@@ -125,7 +125,7 @@ pub(crate) struct SimHopsArgs {
     #[arg(long, value_name = "K,..", value_delimiter = ',', value_parser = depth())]
     pub(crate) depth: Vec<u16>,
     /// Lookups for each row
-    #[arg(long, value_name = "L", default_value_t = 20_000)]
+    #[arg(long, value_name = "L", default_value_t = 20_000, value_parser = samples())]
     pub(crate) lookups: u64,
     /// All chance
     #[arg(long, value_name = "S", default_value_t = 1)]
@@ -139,6 +139,11 @@ pub(crate) struct SimHopsArgs {
     /// A table of numbers (not built yet)
     #[arg(long, value_name = "FILE", hide = true)]
     pub(crate) csv: Option<PathBuf>,
+}
+
+/// Lookups of one row: some hours of them at most (guess).
+fn samples() -> clap::builder::RangedU64ValueParser<u64> {
+    clap::value_parser!(u64).range(1..=100_000_000)
 }
 
 fn depth() -> clap::builder::RangedI64ValueParser<u16> {

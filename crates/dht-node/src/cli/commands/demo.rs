@@ -12,6 +12,7 @@ use tokio::runtime::Builder;
 use super::info::short;
 use super::{hops, millis, until_signal};
 use crate::cli::args::{DemoArgs, Globals};
+use crate::cli::deadline::Deadline;
 use crate::cli::exit::{Exit, Failure, Kind};
 use crate::cli::json::{DemoFileJson, DemoJson, HexJson};
 use crate::cli::output::Output;
@@ -27,7 +28,8 @@ pub(super) fn run(globals: &Globals, args: &DemoArgs, output: Output) -> Result<
         .map_err(|error| Failure::new(Kind::Failed, format!("cannot start a runtime: {error}")))?;
     let outcome = runtime.block_on(async {
         let mut signals = Signals::watch();
-        until_signal(&mut signals, play(globals, args, output)).await
+        let play = Deadline::new(globals.deadline).bound(play(globals, args, output));
+        until_signal(&mut signals, play).await
     });
     runtime.shutdown_background();
     outcome
@@ -61,7 +63,7 @@ async fn play(globals: &Globals, args: &DemoArgs, output: Output) -> Result<Exit
     progress.message("counting hops");
     let client = cast.client(0).await?;
     let walk = client.walk().await?;
-    let rows = hops::measure(&client, &walk, args.samples, rand::random(), &progress).await?;
+    let rows = hops::measure(&client, &walk, args.samples, super::drawn_seed(), &progress).await?;
     client.close().await;
     drop(progress);
 
@@ -80,7 +82,8 @@ async fn play(globals: &Globals, args: &DemoArgs, output: Output) -> Result<Exit
     };
     output.result(&json, || {
         format!(
-            "\nhops of {} lookups for each row, over all {} nodes:\n\n{}\ndone in {}\n",
+            "\nhops of {} lookups for each row, measured before the kill over all {} nodes:\n\n{}\n\
+             done in {}\n",
             args.samples,
             json.nodes,
             hops::rows_for_people(&json.hops, output),

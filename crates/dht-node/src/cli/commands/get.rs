@@ -77,7 +77,7 @@ async fn fetch(
     progress.message("fetching");
     let mut retried = false;
     loop {
-        let mut draft = target.begin()?;
+        let mut draft = target.begin().await?;
         let told = |done, size| progress.bytes(done, Some(size));
         match client.get(key, draft.writer(), told).await {
             Ok(report) => {

@@ -10,6 +10,7 @@ use crate::cli::exit::{Exit, Failure, Kind};
 use crate::cli::json::{HopRowJson, HopsJson};
 use crate::cli::output::{Output, table_text};
 use crate::cli::progress::Progress;
+use crate::cli::units::count;
 use crate::client::{
     Client, ExactHops, SurveyPlan, SurveyRow, Walk, WalkedMember, chi_square_p, survey,
 };
@@ -23,7 +24,7 @@ pub(super) fn run(globals: &Globals, args: &HopsArgs, output: Output) -> Result<
             return Err(Failure::not_built(flag, "--json gives every number, histograms too"));
         }
     }
-    let (samples, seed) = (args.samples, args.seed.unwrap_or_else(rand::random));
+    let (samples, seed) = (args.samples, args.seed.unwrap_or_else(super::drawn_seed));
     with_client(globals, async |client| {
         let walk = client.walk().await?;
         let is_member = |member: &WalkedMember| member.report.state == NodeState::Member;
@@ -95,9 +96,9 @@ fn row(nodes: usize, depth: u16, exact: &ExactHops, measured: Option<SurveyRow>)
 
 fn for_people(json: &HopsJson, output: Output) -> String {
     format!(
-        "{} nodes, {} lookups for each row, seed {}\n\n{}",
-        json.nodes,
-        json.samples,
+        "{}, {} for each row, seed {}\n\n{}",
+        count(json.nodes as u64, "node"),
+        count(json.samples, "lookup"),
         json.seed,
         rows_for_people(&json.routings, output),
     )

@@ -73,11 +73,12 @@ fn nobody(key: &Key, report: &LookupReport) -> Failure {
         }
     };
     let key = show_key(key.as_bytes());
-    let (steps, detours) = (report.path.len(), report.detours.len());
+    let steps = count(report.path.len() as u64, "hop");
+    let detours = count(report.detours.len() as u64, "failed contact");
     Failure::new(
         kind,
         format!(
-            "no owner found for {key}: {why}, after {steps} hops and {detours} failed contacts; try again, or ask another member with --node"
+            "no owner found for {key}: {why}, after {steps} and {detours}; try again, or ask another member with --node"
         ),
     )
 }

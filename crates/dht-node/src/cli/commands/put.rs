@@ -1,5 +1,7 @@
 //! `put`: stores a file.
 
+mod source;
+
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -7,7 +9,6 @@ use std::time::Instant;
 use dht_core::message::bulk::MAX_CHUNK_LEN;
 use dht_core::message::client::PutReport;
 use dht_core::register::Key;
-use tokio::fs::File;
 
 use super::{millis, with_client};
 use crate::cli::args::{Globals, PutArgs};
@@ -18,6 +19,7 @@ use crate::cli::output::Output;
 use crate::cli::progress::Progress;
 use crate::cli::units::{count, show_bytes};
 use crate::client::{Client, PutOptions};
+use source::{Source, unreadable};
 
 /// Where the bytes come from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -63,7 +65,7 @@ async fn store(
 }
 
 /// A file can be read again: should the member vanish half-way, one more attempt with the same
-/// operation id goes to whoever answers then.
+/// operation id goes to whoever answers then. What a pipe gave is gone.
 async fn store_file(
     client: &Client,
     key: &Key,
@@ -71,13 +73,15 @@ async fn store_file(
     path: &Path,
     progress: &Progress,
 ) -> Result<PutReport, Failure> {
-    let mut retried = false;
+    let mut first = None;
     loop {
-        let mut file = File::open(path).await.map_err(|error| unreadable(path, &error))?;
-        let size = file.metadata().await.ok().map(|metadata| metadata.len());
-        let told = |sent| progress.bytes(sent, size);
+        let mut file = Source::open(path, first).await?;
+        let stamp = file.stamp();
+        let told = |sent| progress.bytes(sent, stamp.map(|stamp| stamp.len));
         match client.put(key, options, &mut file, told).await {
-            Err(error) if !retried && client.move_on(&error).await => retried = true,
+            Err(error) if first.is_none() && stamp.is_some() && client.move_on(&error).await => {
+                first = stamp;
+            }
             outcome => return Ok(outcome?),
         }
     }
@@ -115,15 +119,26 @@ fn key_and_input(words: &[OsString], hex: bool) -> Result<(Key, Input), Failure>
 
 fn options(args: PutArgs) -> Result<PutOptions, Failure> {
     let mut options = PutOptions::new();
+    if args.content_type.as_deref() == Some("") {
+        return Err(Failure::usage("--content-type is empty; leave it out, or name a MIME type"));
+    }
     options.content_type = args.content_type;
-    options.meta = args.meta.into_iter().collect();
+    for (name, value) in args.meta {
+        if let Some(other) = options.meta.insert(name.clone(), value) {
+            let text =
+                format!("--meta {name} is given twice, once as {other}; give each name once");
+            return Err(Failure::usage(text));
+        }
+    }
     options.chunk_size = match args.chunk_size {
         None => None,
         Some(size) => match u32::try_from(size) {
-            Ok(size) if (1..=MAX_CHUNK_LEN).contains(&size) => Some(size),
+            Ok(size) if (MIN_CHUNK_LEN..=MAX_CHUNK_LEN).contains(&size) => Some(size),
             _ => {
-                let text =
-                    format!("--chunk-size is {size}, but must lie between 1 and {MAX_CHUNK_LEN}");
+                let (least, most) = (MIN_CHUNK_LEN, MAX_CHUNK_LEN);
+                let text = format!(
+                    "--chunk-size is {size}, but must lie between {least} and {most} bytes"
+                );
                 return Err(Failure::usage(text));
             }
         },
@@ -154,11 +169,11 @@ fn check_file(path: &Path) -> Result<(), Failure> {
         );
         return Err(Failure::new(Kind::Io, text));
     }
-    std::fs::File::open(path).map(drop).map_err(|error| unreadable(path, &error))
-}
-
-fn unreadable(path: &Path, error: &std::io::Error) -> Failure {
-    Failure::new(Kind::Io, format!("cannot read {}: {error}", path.display()))
+    // Opening a pipe would wait for its writer, who would then see its reader go away.
+    if metadata.is_file() {
+        return std::fs::File::open(path).map(drop).map_err(|error| unreadable(path, &error));
+    }
+    Ok(())
 }
 
 fn shape(key: &Key, report: &PutReport, elapsed_ms: u64) -> PutJson {
@@ -178,21 +193,54 @@ fn shape(key: &Key, report: &PutReport, elapsed_ms: u64) -> PutJson {
 }
 
 fn for_people(json: &PutJson, key: &Key) -> String {
+    // A put waits for a majority; that the others are still on their way is no loss.
+    let copies = if json.acks >= json.wanted {
+        format!("{} on disk", count(json.wanted.into(), "copy"))
+    } else {
+        format!("{} of {} copies on disk, the rest follow", json.acks, json.wanted)
+    };
     format!(
-        "stored {} as {}: {}, {} of {} possible copies, {}, {} ms\n",
+        "stored {} as {}: {}, {copies}, {}, {} ms\n",
         show_bytes(json.size),
         show_key(key.as_bytes()),
         count(json.chunks, "chunk"),
-        json.acks,
-        json.wanted,
         count(json.hops.into(), "hop"),
         json.elapsed_ms,
     )
 }
 
+/// Shortest chunks that members take: they say so themselves, but only once they are asked. (The
+/// longest is `dht_core`'s.)
+const MIN_CHUNK_LEN: u32 = 64 * 1024;
+
 #[cfg(test)]
 mod tests {
+    use clap::Parser;
+
     use super::*;
+    use crate::cli::args::{Cli, Command};
+
+    fn complaint(flags: &[&str]) -> String {
+        let words = ["dht-node", "put", "k", "-"].iter().chain(flags);
+        let Some(Command::Put(args)) = Cli::try_parse_from(words).expect("known flags").command
+        else {
+            panic!("put")
+        };
+        match options(args) {
+            Err(Failure::Told { kind: Kind::Usage, message }) => message,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn options_that_cannot_be_meant_are_refused() {
+        assert!(complaint(&["--content-type", ""]).contains("--content-type"));
+        assert!(complaint(&["--meta", "a=b", "--meta", "a=c"]).contains("--meta a is given twice"));
+        for size in ["1", "9MiB", "1TiB"] {
+            let said = complaint(&["--chunk-size", size]);
+            assert!(said.contains("between 65536 and 8388608 bytes"), "{said}");
+        }
+    }
 
     fn read(words: &[&str], hex: bool) -> Result<(String, Input), Failure> {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();

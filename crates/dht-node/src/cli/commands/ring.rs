@@ -36,7 +36,8 @@ fn shape(identity: IdentityReport, walk: Walk) -> RingJson {
             MemberJson {
                 peer: PeerJson::of(&report.contact),
                 state: report.state.as_str(),
-                arc: member.arc,
+                // Places differ, so no arc is empty: 0 says that it is not known.
+                arc: (member.arc > 0.0).then_some(member.arc),
                 keys: report.keys,
                 bytes: report.bytes,
                 predecessor: report.predecessor.as_ref().map(|contact| contact.id),
@@ -72,7 +73,7 @@ fn for_people(json: &RingJson, output: Output) -> String {
             member.peer.id.to_string(),
             member.peer.addr.clone().unwrap_or_else(|| "unknown".to_owned()),
             member.state.to_owned(),
-            format!("{:.2} %", 100.0 * member.arc),
+            member.arc.map_or("-".to_owned(), |arc| format!("{:.2} %", 100.0 * arc)),
             member.keys.to_string(),
             show_bytes(member.bytes),
         ]);

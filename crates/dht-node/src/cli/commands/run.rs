@@ -78,6 +78,7 @@ fn print(settings: &Settings, data: &DataPlace, output: Output) -> Result<Exit, 
         let mut table = output.table(&["setting", "value", "whence"]);
         for setting in &json.settings {
             let value = match setting.values.as_slice() {
+                [] if NONE_BY_DEFAULT.contains(&setting.name) => "none".to_owned(),
                 [] => "(decided by the program)".to_owned(),
                 values => values.join(", "),
             };
@@ -91,6 +92,9 @@ fn print(settings: &Settings, data: &DataPlace, output: Output) -> Result<Exit, 
     })?;
     Ok(Exit::Done)
 }
+
+/// Settings without which there simply is no such thing.
+const NONE_BY_DEFAULT: [&str; 4] = ["join", "ring-secret-file", "admins", "log-file"];
 
 async fn serve(config: NodeConfig, output: Output) -> Result<Exit, Failure> {
     let mut signals = Signals::watch();
@@ -166,7 +170,10 @@ fn hint(contact: &Contact, listen: SocketAddr, ring: &str) -> String {
         format!(" --ring {ring}")
     };
     let dialled = contact.record.addrs.first().copied().unwrap_or(listen);
-    let mut text = format!("\nOne more node:  dht-node --join {}@{dialled}{ring_flag}", contact.id);
+    // On the same machine the data directory is taken: by this node.
+    let data = if dialled.ip().is_loopback() { "--data-dir DIR2 " } else { "" };
+    let mut text =
+        format!("\nOne more node:  dht-node {data}--join {}@{dialled}{ring_flag}", contact.id);
     if dialled.ip().is_loopback() {
         text.push_str("   (on this machine; --listen 0.0.0.0:4433 here opens it to others)");
     }
@@ -239,6 +246,24 @@ mod tests {
             let Err(Failure::Told { kind, .. }) = ended(&reason) else { panic!("{reason:?}") };
             assert_eq!(kind.exit() as u8, exit, "{reason:?}");
         }
+    }
+
+    #[test]
+    fn what_is_shown_to_paste_works_on_the_same_machine() {
+        use std::sync::Arc;
+        let contact = |addr: &str| {
+            let record = dht_core::PeerRecord {
+                key: dht_core::PeerKey([1; 32]),
+                incarnation: 1,
+                revision: 0,
+                addrs: vec![addr.parse().expect("an address")],
+                signature: dht_core::peer::Signature([0; 64]),
+            };
+            Contact::new(Arc::new(record), 0)
+        };
+        let listen = ([127, 0, 0, 1], 4433).into();
+        assert!(hint(&contact("127.0.0.1:4433"), listen, "default").contains("--data-dir DIR2 "));
+        assert!(!hint(&contact("192.0.2.1:4433"), listen, "default").contains("--data-dir"));
     }
 
     #[test]

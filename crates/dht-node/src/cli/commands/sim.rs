@@ -3,14 +3,16 @@
 mod hops;
 mod script;
 
-use crate::cli::args::{SimArgs, SimCommand};
+use crate::cli::args::{Globals, SimArgs, SimCommand};
+use crate::cli::deadline::Deadline;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::Output;
 
-pub(super) fn run(args: SimArgs, output: Output) -> Result<Exit, Failure> {
+pub(super) fn run(globals: &Globals, args: SimArgs, output: Output) -> Result<Exit, Failure> {
+    let deadline = Deadline::new(globals.deadline);
     match args.command {
-        SimCommand::Hops(args) => hops::run(args, output),
-        SimCommand::Script(args) => script::run(&args, output),
+        SimCommand::Hops(args) => hops::run(args, deadline, output),
+        SimCommand::Script(args) => script::run(&args, deadline, output),
         SimCommand::Churn(_) => {
             Err(Failure::not_built("`sim churn`", "`dht-node sim script` plays single scenarios"))
         }

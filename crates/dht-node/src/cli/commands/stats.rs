@@ -8,7 +8,7 @@ use crate::cli::args::{Globals, StatsArgs};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::json::{AtRiskJson, HopCountsJson, StatsJson, UpkeepJson};
 use crate::cli::output::{Output, table_text};
-use crate::cli::units::{show_bytes, show_micros};
+use crate::cli::units::{about_nodes, count, show_bytes, show_micros};
 
 pub(super) fn run(globals: &Globals, args: &StatsArgs, output: Output) -> Result<Exit, Failure> {
     if args.watch {
@@ -30,7 +30,7 @@ fn for_people(json: &StatsJson, output: Output) -> String {
     let addr = json.peer.addr.as_deref().unwrap_or("unknown");
     let mut facts = output.table(&["node", &json.peer.id.to_string()]);
     facts.add_row(["address", addr]);
-    facts.add_row(["ring", &format!("{}, about {:.1} nodes", json.ring, json.estimated_nodes)]);
+    facts.add_row(["ring", &format!("{}, {}", json.ring, about_nodes(json.estimated_nodes))]);
     facts.add_row(["state", &format!("{} for {} s", json.state, json.uptime_s)]);
     facts.add_row(["version", &json.version]);
     let links = (json.predecessor, json.successors.len());
@@ -40,11 +40,11 @@ fn for_people(json: &StatsJson, output: Output) -> String {
     facts.add_row([
         "stored",
         &format!(
-            "{} keys, {} chunks, {}, {} chunks found corrupt",
-            json.store.keys,
-            json.store.chunks,
+            "{}, {}, {}, {} found corrupt",
+            count(json.store.keys, "key"),
+            count(json.store.chunks, "chunk"),
             show_bytes(json.store.bytes),
-            json.store.corrupt
+            count(json.store.corrupt, "chunk")
         ),
     ]);
     if let Some(disk) = &json.disk {
@@ -54,8 +54,8 @@ fn for_people(json: &StatsJson, output: Output) -> String {
     facts.add_row([
         "repair",
         &format!(
-            "{} copies missing, {} made, {}",
-            json.repair.missing,
+            "{} missing, {} made, {}",
+            count(json.repair.missing, "copy"),
             json.repair.copied,
             show_bytes(json.repair.bytes)
         ),
@@ -112,20 +112,22 @@ fn at_risk(at_risk: &AtRiskJson) -> String {
 
 fn upkeep(upkeep: &UpkeepJson) -> String {
     format!(
-        "{} stabilizations, {} repairs, {} rectifications, {} pushes, {} joins served, {} deaths",
-        upkeep.stabilizations,
-        upkeep.repairs,
-        upkeep.rectifications,
-        upkeep.pushes,
-        upkeep.joins_served,
-        upkeep.deaths
+        "{}, {}, {}, {}, {} served, {}",
+        count(upkeep.stabilizations, "stabilization"),
+        count(upkeep.repairs, "repair"),
+        count(upkeep.rectifications, "rectification"),
+        if upkeep.pushes == 1 { "1 push".to_owned() } else { format!("{} pushes", upkeep.pushes) },
+        count(upkeep.joins_served, "join"),
+        count(upkeep.deaths, "death")
     )
 }
 
 /// A histogram with bars, and the mean beside the expected one. Nothing if nothing was counted.
 fn histogram(text: &mut String, title: &str, hops: &HopCountsJson, output: Output) {
     let Some(mean) = hops.mean else { return };
-    let expected = hops.expected.map_or(String::new(), |mean| format!(", expected {mean:.2}"));
+    let expected = hops
+        .expected
+        .map_or(String::new(), |mean| format!(", expected {mean:.2} for askers drawn evenly"));
     text.push_str(&format!("\n{title}: mean {mean:.2}{expected}\n"));
     let most = hops.histogram.iter().copied().max().unwrap_or(1).max(1);
     let mut table = output.table(&[">hops", ">lookups", ""]);

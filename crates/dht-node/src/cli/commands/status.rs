@@ -8,7 +8,7 @@ use crate::cli::args::Globals;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::json::{PeerJson, StatusJson};
 use crate::cli::output::Output;
-use crate::cli::units::show_bytes;
+use crate::cli::units::{about_nodes, count, show_bytes};
 
 pub(super) fn run(globals: &Globals, output: Output) -> Result<Exit, Failure> {
     with_client(globals, async |client| {
@@ -43,11 +43,15 @@ fn reasons(stats: &StatsReport) -> Vec<String> {
     }
     let missing = stats.counters.repair.missing;
     if missing > 0 {
-        reasons.push(format!("{missing} copies are missing here and being fetched"));
+        let verb = if missing == 1 { "is" } else { "are" };
+        let copies = count(missing, "copy");
+        reasons.push(format!("{copies} {verb} missing here and being fetched"));
     }
     let AtRisk { views, chunks } = stats.at_risk;
     if chunks > 0 && !stats.successors.is_empty() {
-        reasons.push(format!("{chunks} chunks of its arc have one copy only"));
+        let verb = if chunks == 1 { "has" } else { "have" };
+        let chunks = count(chunks, "chunk");
+        reasons.push(format!("{chunks} of its arc {verb} one copy only"));
     }
     // With two members both must vote, whatever they do.
     if views > 0 && stats.successors.len() > 1 {
@@ -62,8 +66,11 @@ fn reasons(stats: &StatsReport) -> Vec<String> {
 fn for_people(json: &StatusJson) -> String {
     let health = if json.healthy { "healthy" } else { "NOT healthy" };
     let mut line = format!(
-        "{health}: {} {}, ring {}, about {:.0} nodes",
-        json.state, json.peer.id, json.ring, json.estimated_nodes
+        "{health}: {} {}, ring {}, {}",
+        json.state,
+        json.peer.id,
+        json.ring,
+        about_nodes(json.estimated_nodes)
     );
     for reason in &json.reasons {
         line.push_str("; ");

@@ -132,8 +132,8 @@ pub(crate) struct MemberJson {
     pub(crate) peer: PeerJson,
     /// What it is doing.
     pub(crate) state: &'static str,
-    /// Its share of the circle.
-    pub(crate) arc: f64,
+    /// Its share of the circle; null if it has no place, or if the walk does not tell.
+    pub(crate) arc: Option<f64>,
     /// Keys on its own arc.
     pub(crate) keys: u64,
     /// Bytes of the chunks it stores.

@@ -359,3 +359,12 @@ pub(crate) struct SettingJson {
     /// The file or the variable.
     pub(crate) origin: Option<String>,
 }
+
+/// `completions`.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct CompletionsJson {
+    /// For which shell.
+    pub(crate) shell: String,
+    /// What the shell should read.
+    pub(crate) script: String,
+}

@@ -123,7 +123,7 @@ fn ring() -> RingJson {
     let member = MemberJson {
         peer: peer(),
         state: "member",
-        arc: 1.0,
+        arc: Some(1.0),
         keys: 1,
         bytes: 1,
         predecessor: Some(id()),
@@ -324,6 +324,7 @@ fn all() -> Vec<(&'static str, Value)> {
         ("demo", value(demo())),
         ("sim hops", sim_hops()),
         ("sim script", sim_script()),
+        ("completions", value(CompletionsJson { shell: text(), script: text() })),
     ]
 }
 

@@ -59,7 +59,7 @@ fn from_toml(text: &str, path: &Path) -> Result<Given, SettingsError> {
         let spec = spec_of(name).ok_or_else(|| SettingsError::Unknown {
             name: name.clone(),
             place: format!("in {}", path.display()),
-            nearest: nearest(name),
+            nearest: nearest(name).map(str::to_owned),
         })?;
         let values = texts_of(value, spec).ok_or_else(|| SettingsError::Bad {
             written: format!("{name} in {}", path.display()),
@@ -111,7 +111,7 @@ fn from_environment(environment: &[(String, String)]) -> Result<Given, SettingsE
         let spec = spec.ok_or_else(|| SettingsError::Unknown {
             name: variable_name.clone(),
             place: "in the environment".to_owned(),
-            nearest: nearest(&rest.to_lowercase().replace('_', "-")),
+            nearest: nearest(&rest.to_lowercase().replace('_', "-")).map(variable),
         })?;
         given.push((spec.name, split(value, spec)));
     }
@@ -208,7 +208,7 @@ mod tests {
         let environment = vec![pair("DHT_NODE_STABILISE_EVERY", "1s")];
         let sources = Sources { environment, ..Sources::default() };
         let error = gather(sources).expect_err("no such setting").to_string();
-        assert!(error.ends_with("did you mean stabilize-every?"), "{error}");
+        assert!(error.ends_with("did you mean DHT_NODE_STABILIZE_EVERY?"), "{error}");
         let environment = vec![pair("DHT_NODE_XYZXYZXYZ", "1")];
         let sources = Sources { environment, ..Sources::default() };
         let error = gather(sources).expect_err("no such setting").to_string();

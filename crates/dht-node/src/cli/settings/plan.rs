@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
+use std::time::Duration;
 
 use dht_core::config::ConfigError;
 use dht_core::message::ring::Routing;
@@ -11,7 +12,7 @@ use etcetera::BaseStrategy;
 use tracing_subscriber::EnvFilter;
 
 use super::{Setting, Settings, SettingsError};
-use crate::cli::address::{escape, parse_places};
+use crate::cli::address::{check_ring_name, escape, parse_places};
 use crate::cli::units::parse_duration;
 use crate::cli::version::VERSION;
 use crate::node::{DEFAULT_RING_NAME, DataPlace, NodeConfig};
@@ -55,6 +56,9 @@ impl Settings {
         let said = (named_ring.whence != super::Whence::Default)
             .then(|| named_ring.value().map(str::to_owned))
             .flatten();
+        if let Some(name) = &said {
+            check_ring_name(name).map_err(|error| bad(named_ring, error))?;
+        }
         let (ring, join) = parse_places(&join.values, said).map_err(|error| bad(join, error))?;
         let ring_name = ring.unwrap_or_else(|| DEFAULT_RING_NAME.to_owned());
         let node = NodeConfig {
@@ -80,20 +84,32 @@ impl Settings {
             core.stabilize_every = period;
         }
         core.validate().map_err(|error| {
-            let ConfigError::OutOfRange { field, .. } = error;
-            let name = if field.starts_with("stabilize") { "stabilize-every" } else { "depth" };
-            bad(self.named(name), error)
+            // Bounds as people write them, without the names that the library has for the fields.
+            let ConfigError::OutOfRange { field, low, high, .. } = error;
+            let is_period = field.starts_with("stabilize");
+            let name = if is_period { "stabilize-every" } else { "depth" };
+            let show = |bound: u64| match is_period {
+                true => format!("{:?}", Duration::from_millis(bound)),
+                false => bound.to_string(),
+            };
+            bad(self.named(name), OutOfBounds { low: show(low), high: show(high) })
         })?;
         Ok(core)
     }
 
     fn data_place(&self, ring_name: &str) -> Result<DataPlace, SettingsError> {
-        let ephemeral = self.read("ephemeral", |text| text.parse::<bool>())?;
-        if ephemeral == Some(true) {
+        let (ephemeral, dir) = (self.named("ephemeral"), self.named("data-dir"));
+        if self.read("ephemeral", |text| text.parse::<bool>())? == Some(true) {
+            // In memory for once, whatever the file says, is a fair wish; both at one place is none.
+            if dir.value().is_some() && dir.whence == ephemeral.whence {
+                return Err(SettingsError::Both { one: ephemeral.written(), other: dir.written() });
+            }
             return Ok(DataPlace::Ephemeral);
         }
-        if let Some(dir) = self.named("data-dir").value() {
-            return Ok(DataPlace::Dir(PathBuf::from(dir)));
+        match dir.value() {
+            Some("") => return Err(bad(dir, NoDirectory)),
+            Some(path) => return Ok(DataPlace::Dir(PathBuf::from(path))),
+            None => {}
         }
         let base = etcetera::base_strategy::choose_native_strategy()
             .map_err(SettingsError::NoDataDir)?
@@ -172,6 +188,19 @@ pub(crate) fn parse_routing(word: &str) -> Result<Routing, NeedsOneOf> {
     }
 }
 
+/// A number outside of what works.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("it must lie between {low} and {high}")]
+struct OutOfBounds {
+    low: String,
+    high: String,
+}
+
+/// A text that names no directory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("the name of a directory is needed")]
+struct NoDirectory;
+
 /// A text that is no address to listen at.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("an address of this machine with a port is needed, such as 0.0.0.0:4433 or [::]:4433")]
@@ -209,8 +238,6 @@ fn bad(setting: &Setting, error: impl Into<Box<dyn Error + Send + Sync>>) -> Set
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::super::{Sources, gather};
     use super::*;
 
@@ -273,8 +300,10 @@ mod tests {
             ("stabilize-every", "1"),
             ("stabilize-every", "1ms"),
             ("replicas", "300"),
+            ("data-dir", ""),
             ("ephemeral", "perhaps"),
             ("ring", "two words"),
+            ("ring", ""),
             ("admins", "abc"),
             ("log", "a=b=c"),
             ("log-format", "xml"),
@@ -282,10 +311,27 @@ mod tests {
         ] {
             let error = plan(&[(name, value)]).expect_err(value);
             assert!(matches!(error, SettingsError::Bad { .. }), "{error}");
-            let named = error.to_string().contains(&format!("--{name}"));
-            // The name of the ring is read together with the members to join.
-            assert!(named || name == "ring", "{error}");
+            assert!(error.to_string().contains(&format!("--{name}")), "{error}");
         }
+    }
+
+    #[test]
+    fn bounds_are_told_in_the_words_of_the_flags() {
+        let said = |name, value| plan(&[(name, value)]).expect_err(value).to_string();
+        assert_eq!(said("depth", "0"), "--depth 0: it must lie between 1 and 128");
+        let period = said("stabilize-every", "1ms");
+        assert_eq!(period, "--stabilize-every 1ms: it must lie between 10ms and 86400s");
+    }
+
+    #[test]
+    fn data_is_kept_in_one_place() {
+        let both = plan(&[("ephemeral", "true"), ("data-dir", "d")]).expect_err("two places");
+        assert!(matches!(both, SettingsError::Both { .. }), "{both}");
+        let environment = vec![("DHT_NODE_DATA_DIR".to_owned(), "d".to_owned())];
+        let flags = vec![("ephemeral", vec!["true".to_owned()])];
+        let settings = gather(Sources { environment, flags, ..Sources::default() });
+        let plan = settings.expect("known names").plan().expect("the flag wins");
+        assert_eq!(plan.node.data, DataPlace::Ephemeral);
     }
 
     #[test]

@@ -26,41 +26,58 @@ enum How {
     New,
     /// Under a temporary name first, then in the place of what is there.
     Replace,
-    /// Straight into it: a device or a pipe, which must not be replaced by a file.
+    /// Straight into it: a device such as /dev/null, which must not be replaced by a file.
     Into,
 }
 
 impl Target {
-    /// Looks at what is there; `force` allows to overwrite it.
+    /// Looks at what is there; `force` allows to overwrite it. A link is followed, so that it stays
+    /// a link to what is written.
     pub(super) fn choose(path: &Path, force: bool) -> Result<Target, Failure> {
+        let io = |text: String| Failure::new(Kind::Io, text);
+        let mut written = path.to_owned();
         let how = match std::fs::metadata(path) {
             Ok(there) if there.is_dir() => {
-                let text = format!("{} is a directory; name a file in it", path.display());
-                return Err(Failure::new(Kind::Io, text));
+                return Err(io(format!("{} is a directory; name a file in it", path.display())));
             }
             Ok(_) if !force => return Err(exists(path)),
-            Ok(there) if there.is_file() => How::Replace,
-            Ok(_) => How::Into,
-            Err(error) if error.kind() == ErrorKind::NotFound => How::New,
-            Err(error) => return Err(unwritable(path, &error)),
+            Ok(there) if there.is_file() => {
+                written = std::fs::canonicalize(path).map_err(|error| unwritable(path, &error))?;
+                How::Replace
+            }
+            Ok(there) => match odd(&there.file_type(), path) {
+                None => How::Into,
+                Some(what) => {
+                    let path = path.display();
+                    return Err(io(format!("{path} is {what}; name a file, or leave -o out")));
+                }
+            },
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(unwritable(path, &error));
+            }
+            Err(_) if std::fs::symlink_metadata(path).is_ok() => {
+                return Err(io(format!("{} is a link to nothing; name a file", path.display())));
+            }
+            Err(_) => How::New,
         };
-        let target = Target { path: path.to_owned(), how };
+        let target = Target { path: written, how };
         if how != How::Into && !target.folder().is_dir() {
-            let text = format!("the directory of {} does not exist", path.display());
-            return Err(Failure::new(Kind::Io, text));
+            return Err(io(format!("the directory of {} does not exist", path.display())));
         }
         Ok(target)
     }
 
     /// Opens what is written to. Dropped before [`Draft::finish`], it leaves nothing behind.
-    pub(super) fn begin(&self) -> Result<Draft, Failure> {
+    pub(super) async fn begin(&self) -> Result<Draft, Failure> {
         let failed = |error: io::Error| unwritable(&self.path, &error);
         if self.how == How::Into {
-            let file = std::fs::File::options().write(true).open(&self.path).map_err(failed)?;
-            let writer = File::from_std(file);
+            // Some devices wait for their other side; whoever waits here can give up.
+            let opened = File::options().write(true).open(&self.path).await;
+            let writer = opened.map_err(failed)?;
             return Ok(Draft { writer, temporary: None, target: self.clone() });
         }
         let mut builder = tempfile::Builder::new();
+        // `docs/cli.md` names this form: SIGKILL and power cuts leave the file behind.
         builder.prefix(".dht-node-").suffix(".part");
         #[cfg(unix)]
         {
@@ -127,6 +144,28 @@ fn sync_folder(folder: &Path) -> io::Result<()> {
 #[cfg(not(unix))]
 fn sync_folder(_folder: &Path) -> io::Result<()> {
     Ok(())
+}
+
+/// Why something that is neither file nor directory cannot be written; none of a device that takes
+/// bytes one after the other, or of a pipe without a name, as `/dev/stdout` may be one: its reader is
+/// there already. A named pipe would wait for its reader beyond every deadline.
+#[cfg(unix)]
+fn odd(kind: &std::fs::FileType, path: &Path) -> Option<&'static str> {
+    use std::os::unix::fs::FileTypeExt;
+    if kind.is_fifo() {
+        // The name of a pipe without a name leads nowhere.
+        return std::fs::canonicalize(path).is_ok().then_some("a named pipe");
+    }
+    if kind.is_socket() {
+        return Some("a socket");
+    }
+    kind.is_block_device().then_some("a disk")
+}
+
+/// Elsewhere nothing of the kind is told apart.
+#[cfg(not(unix))]
+fn odd(_kind: &std::fs::FileType, _path: &Path) -> Option<&'static str> {
+    None
 }
 
 fn exists(path: &Path) -> Failure {
@@ -216,13 +255,13 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let path = folder.path().join("file");
         let target = Target::choose(&path, false).expect("nothing is there");
-        let mut draft = target.begin().expect("writable");
+        let mut draft = target.begin().await.expect("writable");
         draft.writer().write_all(b"half").await.expect("writable");
         assert!(!path.exists());
         drop(draft);
         let left = std::fs::read_dir(folder.path()).expect("readable").count();
         assert_eq!(left, 0, "nothing is left behind");
-        let mut draft = target.begin().expect("writable");
+        let mut draft = target.begin().await.expect("writable");
         draft.writer().write_all(b"whole").await.expect("writable");
         draft.writer().flush().await.expect("writable");
         draft.finish().await.expect("nothing is in the way");
@@ -233,13 +272,14 @@ mod tests {
     async fn what_is_there_stays_unless_forced() {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let path = folder.path().join("file");
-        let early = Target::choose(&path, false).expect("nothing is there").begin();
+        let early = Target::choose(&path, false).expect("nothing is there").begin().await;
         std::fs::write(&path, b"mine").expect("writable");
         assert_eq!(kind(Target::choose(&path, false)).exit() as u8, 5);
         let late = early.expect("writable").finish().await;
         assert!(matches!(late, Err(Failure::Told { kind: Kind::Conflict, .. })), "{late:?}");
         assert_eq!(std::fs::read(&path).expect("it is there"), b"mine");
-        let mut draft = Target::choose(&path, true).expect("forced").begin().expect("writable");
+        let mut draft =
+            Target::choose(&path, true).expect("forced").begin().await.expect("writable");
         draft.writer().write_all(b"theirs").await.expect("writable");
         draft.writer().flush().await.expect("writable");
         draft.finish().await.expect("forced");
@@ -259,6 +299,38 @@ mod tests {
     fn a_device_is_written_to_and_never_replaced() {
         let target = Target::choose(Path::new("/dev/null"), true).expect("forced");
         assert_eq!(target.how, How::Into);
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn a_link_stays_a_link_to_what_is_written() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let (file, link) = (folder.path().join("file"), folder.path().join("link"));
+        std::os::unix::fs::symlink("file", &link).expect("writable");
+        assert_eq!(kind(Target::choose(&link, true)), Kind::Io, "it leads nowhere");
+        std::fs::write(&file, b"old").expect("writable");
+        assert_eq!(kind(Target::choose(&link, false)), Kind::Conflict);
+        let target = Target::choose(&link, true).expect("forced");
+        let mut draft = target.begin().await.expect("writable");
+        draft.writer().write_all(b"new").await.expect("writable");
+        draft.writer().flush().await.expect("writable");
+        draft.finish().await.expect("forced");
+        assert!(link.is_symlink());
+        assert_eq!(std::fs::read(&file).expect("it is there"), b"new");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_socket_is_refused_by_its_kind() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let path = folder.path().join("socket");
+        let _socket = std::os::unix::net::UnixListener::bind(&path).expect("writable");
+        assert_eq!(kind(Target::choose(&path, false)), Kind::Conflict);
+        let refused = Target::choose(&path, true);
+        assert!(
+            matches!(&refused, Err(Failure::Told { kind: Kind::Io, message }) if message.contains("a socket")),
+            "{refused:?}"
+        );
     }
 
     #[tokio::test]

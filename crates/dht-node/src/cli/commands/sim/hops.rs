@@ -4,10 +4,12 @@ use dht_sim::hops::{DEFAULT_DEPTHS, HopsConfig, HopsReport, Row};
 
 use crate::cli::args::SimHopsArgs;
 use crate::cli::commands::builtin_routing;
+use crate::cli::deadline::Deadline;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::output::{Output, table_text};
+use crate::cli::units::count;
 
-pub(super) fn run(args: SimHopsArgs, output: Output) -> Result<Exit, Failure> {
+pub(super) fn run(args: SimHopsArgs, deadline: Deadline, output: Output) -> Result<Exit, Failure> {
     for (flag, given) in [("--plot", &args.plot), ("--csv", &args.csv)] {
         if given.is_some() {
             return Err(Failure::not_built(flag, "--json gives every number"));
@@ -20,13 +22,13 @@ pub(super) fn run(args: SimHopsArgs, output: Output) -> Result<Exit, Failure> {
     let SimHopsArgs { nodes, lookups, rings, seed, .. } = args;
     let config = HopsConfig { sizes: nodes, depths, lookups, rings, seed };
     let progress = output.progress();
-    let told = |step: dht_sim::hops::HopsProgress| {
-        progress.message(&format!("{} nodes", step.nodes));
-        progress.count(step.done, step.lookups);
-    };
-    let report =
-        dht_sim::hops::run(&config, told).map_err(|error| Failure::usage(format!("--{error}")))?;
-    drop(progress);
+    let measured = deadline.bound_thread(move || {
+        dht_sim::hops::run(&config, |step| {
+            progress.message(&count(step.nodes as u64, "node"));
+            progress.count(step.done, step.lookups);
+        })
+    })?;
+    let report = measured.map_err(|error| Failure::usage(format!("--{error}")))?;
     output.result(&report, || for_people(&report, output))?;
     Ok(Exit::Done)
 }

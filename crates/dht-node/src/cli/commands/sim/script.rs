@@ -1,45 +1,80 @@
 //! `sim script`: one scenario, step by step.
 
+use std::collections::VecDeque;
 use std::io::Read;
 use std::path::Path;
 
 use dht_sim::script::{self, Outcome};
 
 use crate::cli::args::SimScriptArgs;
+use crate::cli::deadline::Deadline;
 use crate::cli::exit::{Exit, Failure, Kind, one_line};
 use crate::cli::output::{Output, table_text};
 
-pub(super) fn run(args: &SimScriptArgs, output: Output) -> Result<Exit, Failure> {
-    let text = read(&args.file)?;
-    let script = script::parse(&text).map_err(|error| {
-        Failure::usage(format!("{}: {}", args.file.display(), one_line(&error.to_string())))
+pub(super) fn run(
+    args: &SimScriptArgs,
+    deadline: Deadline,
+    output: Output,
+) -> Result<Exit, Failure> {
+    let wrong = |complaint: &str| {
+        Failure::usage(format!("{}: {}", args.file.display(), one_line(complaint)))
+    };
+    let text = String::from_utf8(read(&args.file)?).map_err(|error| {
+        wrong(&format!("line {}: this is no text", line_of(error.utf8_error(), error.as_bytes())))
     })?;
-    let mut last = Vec::new();
-    let outcome = script::run_with(&script, args.seed, |line| last.push(line.to_owned()));
+    let script = script::parse(&text).map_err(|error| wrong(&error.to_string()))?;
+    let seed = args.seed;
+    let (outcome, last) = deadline.bound_thread(move || {
+        let mut last = VecDeque::new();
+        let outcome = script::run_with(&script, seed, |line| {
+            if last.len() == SHOWN {
+                last.pop_front();
+            }
+            last.push_back(line.to_owned());
+        });
+        (outcome, last)
+    })?;
     output.result(&outcome, || for_people(&outcome, output))?;
-    if !outcome.ok {
+    if outcome.ok {
+        return Ok(Exit::Done);
+    }
+    if !output.is_json() {
+        output.note("\nwhat happened last:");
         last.iter().for_each(|line| output.note(line));
     }
-    Ok(if outcome.ok { Exit::Done } else { Exit::Failed })
+    Ok(Exit::Failed)
 }
 
-fn read(file: &Path) -> Result<String, Failure> {
+fn read(file: &Path) -> Result<Vec<u8>, Failure> {
     let unreadable = |error: std::io::Error| {
         Failure::new(Kind::Io, format!("cannot read {}: {error}", file.display()))
     };
-    if file == Path::new("-") {
-        let mut text = String::new();
-        std::io::stdin().take(MAX_SCRIPT).read_to_string(&mut text).map_err(unreadable)?;
-        return Ok(text);
+    let mut bytes = Vec::new();
+    let from: &mut dyn Read = match file == Path::new("-") {
+        true => &mut std::io::stdin(),
+        false => &mut std::fs::File::open(file).map_err(unreadable)?,
+    };
+    from.take(MAX_SCRIPT + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if bytes.len() as u64 > MAX_SCRIPT {
+        let text = format!("{} is longer than the {MAX_SCRIPT} bytes of a script", file.display());
+        return Err(Failure::usage(text));
     }
-    std::fs::read_to_string(file).map_err(unreadable)
+    Ok(bytes)
+}
+
+/// The line of the first byte that is no text, from 1 on.
+fn line_of(error: std::str::Utf8Error, bytes: &[u8]) -> usize {
+    1 + bytes[..error.valid_up_to()].iter().filter(|byte| **byte == b'\n').count()
 }
 
 fn for_people(outcome: &Outcome, output: Output) -> String {
-    let verdict = if outcome.ok { "all held" } else { "NOT all held" };
+    let step = outcome.step;
+    let verdict = match outcome.problems.first() {
+        None => format!("all held, to line {step}"),
+        Some(problem) => format!("failed at line {step}: {}", problem.message),
+    };
     let mut text = format!(
-        "{verdict}, to line {}; {:.1} s of virtual time, seed {}\n\n",
-        outcome.step,
+        "{verdict}\n{:.1} s of virtual time, seed {}\n\n",
         outcome.elapsed_ms as f64 / 1000.0,
         outcome.seed
     );
@@ -64,7 +99,9 @@ fn for_people(outcome: &Outcome, output: Output) -> String {
     text
 }
 
-/// Most bytes of a script from stdin (guess: ten thousand long lines).
+/// Lines of the trace shown after a failure (guess: they fit a screen with the links above).
+const SHOWN: usize = 20;
+/// Most bytes of a script (guess: ten thousand long lines).
 const MAX_SCRIPT: u64 = 1024 * 1024;
 
 #[cfg(test)]
@@ -76,7 +113,14 @@ mod tests {
         let script = script::parse("depth 2\nring 0 2\nexpect ring 0\n").expect("three steps");
         let outcome = script::run(&script, 1);
         let text = for_people(&outcome, Output::bare(false));
-        assert!(!outcome.ok && text.starts_with("NOT all held, to line 3"), "{text}");
+        assert!(!outcome.ok && text.starts_with("failed at line 3: node 2 lives\n"), "{text}");
         assert!(text.contains("\nring: 0 2\n") && text.contains("\nline 3: "), "{text}");
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_have_a_line() {
+        let bytes = b"ring 0\nfail\n\xff".to_vec();
+        let error = String::from_utf8(bytes).expect_err("no text");
+        assert_eq!(line_of(error.utf8_error(), error.as_bytes()), 3);
     }
 }

@@ -7,7 +7,7 @@ use super::shape;
 use crate::cli::exit::Failure;
 use crate::cli::json::StatsAllJson;
 use crate::cli::output::{Output, table_text};
-use crate::cli::units::show_bytes;
+use crate::cli::units::{count, show_bytes};
 use crate::client::Client;
 
 /// Sums of everything that can be summed.
@@ -100,9 +100,9 @@ pub(super) fn for_people(json: &StatsAllJson, output: Output) -> String {
     facts.add_row([
         "stored",
         &format!(
-            "{} registers, {} chunks, {}, all copies counted",
-            store.keys,
-            store.chunks,
+            "{}, {}, {}, all copies counted",
+            count(store.keys, "register"),
+            count(store.chunks, "chunk"),
             show_bytes(store.bytes)
         ),
     ]);
@@ -110,8 +110,8 @@ pub(super) fn for_people(json: &StatsAllJson, output: Output) -> String {
     facts.add_row([
         "repair",
         &format!(
-            "{} copies missing, {} made, {}",
-            repair.missing,
+            "{} missing, {} made, {}",
+            count(repair.missing, "copy"),
             repair.copied,
             show_bytes(repair.bytes)
         ),
