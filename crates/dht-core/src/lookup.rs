@@ -6,13 +6,13 @@
 use std::time::Duration;
 
 use crate::id::{Id, between};
-use crate::message::client::{Detour, DetourReason, LookupFailure, LookupReport, PathStep};
+use crate::message::client::{
+    Detour, DetourReason, LookupFailure, LookupReport, MAX_DETOURS, MAX_PATH, PathStep,
+};
 use crate::message::ring::{MAX_FAILED, RouteAnswer, RouteQuery, Routing};
 use crate::peer::Contact;
 use crate::time::{Instant, micros};
 
-/// Longest path and longest list of detours that a report carries; the counts go on.
-const MAX_REPORTED: usize = 4096;
 /// How often one node may be found busy before it counts as failed (guess).
 const MAX_BUSY: u8 = 8;
 
@@ -177,7 +177,7 @@ impl LookupQuery {
     pub fn on_failure(&mut self, reason: DetourReason) -> LookupStep {
         let Some(contact) = self.asking.take() else { return self.ask_last_live() };
         self.timeouts = self.timeouts.saturating_add(1);
-        if self.detours.len() < MAX_REPORTED {
+        if self.detours.len() < MAX_DETOURS {
             self.detours.push(Detour { contact: contact.clone(), reason });
         }
         let failed_before = self.failed.contains(&contact.id);
@@ -206,6 +206,8 @@ impl LookupQuery {
             depth: self.depth,
             asker: self.asker.clone(),
             owner: outcome.ok().map(|owner| owner.contact.clone()),
+            hops: self.hops,
+            timeouts: self.timeouts,
             path: self.path.clone(),
             detours: self.detours.clone(),
             elapsed_us: micros(self.elapsed(now)),
@@ -330,7 +332,7 @@ impl LookupQuery {
             return;
         }
         self.hops = self.hops.saturating_add(1);
-        if self.path.len() < MAX_REPORTED {
+        if self.path.len() < MAX_PATH {
             let Timing { connect_us, rtt_us } = timing;
             self.path.push(PathStep { contact: contact.clone(), connect_us, rtt_us });
         }
@@ -348,5 +350,56 @@ impl LookupQuery {
 
     fn is_asker(&self, contact: &Contact) -> bool {
         self.asker_is_member && contact.id == self.asker.id
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::contact;
+
+    /// Walks from 0 to the owner of a far point, one node at a time; every tenth node fails once.
+    fn walk(steps: u64) -> LookupReport {
+        let key = Id::from_u64(steps);
+        let target = LookupTarget { key, routing: Routing::Successors, depth: 1, want_list: false };
+        let mut query = LookupQuery::by_member(target, contact(0), u32::MAX, Instant(1));
+        let mut step = query.start();
+        let mut failed = 0;
+        loop {
+            let asked = match step {
+                LookupStep::Ask(contact, _) => contact,
+                LookupStep::End(outcome) => {
+                    let owner = outcome.expect("it is found");
+                    return query.report(Ok(&owner), Instant(2));
+                }
+                LookupStep::Pause => {
+                    step = query.retry();
+                    continue;
+                }
+            };
+            let at = (0..=steps).find(|n| contact(*n).id == asked.id).expect("on the way");
+            step = if at == steps {
+                query.on_answer(
+                    RouteAnswer::Mine { predecessor: None, successors: vec![] },
+                    Timing::default(),
+                )
+            } else if at % 10 == 9 && failed < at {
+                failed = at;
+                query.on_failure(DetourReason::TimedOut)
+            } else {
+                // Past a failed one the node before it names the next.
+                let next = if failed == at + 1 { at + 2 } else { at + 1 };
+                query.on_answer(RouteAnswer::Next { next: contact(next) }, Timing::default())
+            };
+        }
+    }
+
+    #[test]
+    fn a_long_path_is_cut_and_its_hops_are_not() {
+        let short = walk(9);
+        assert_eq!((short.hops, short.path.len(), short.timeouts), (9, 9, 0));
+        let long = walk(2001);
+        assert_eq!((long.timeouts, long.hops), (200, 1801), "every tenth was stepped over");
+        assert_eq!((long.path.len(), long.detours.len()), (MAX_PATH, MAX_DETOURS));
     }
 }

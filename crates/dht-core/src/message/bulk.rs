@@ -5,6 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::manifest::{ChunkRef, ContentHash};
 
+/// Smallest chunk that a file may be cut into, in bytes; its last one may be smaller (guess: below
+/// it the list of chunks grows faster than anything gains).
+pub const MIN_CHUNK_LEN: u32 = 64 * 1024;
 /// Largest chunk, in bytes: one is verified in memory before its bytes are passed on (guess).
 pub const MAX_CHUNK_LEN: u32 = 8 * 1024 * 1024;
 /// Most chunks one question may name.

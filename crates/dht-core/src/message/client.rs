@@ -303,15 +303,26 @@ pub struct LookupReport {
     pub asker: Contact,
     /// Who owns the point; `None` if nobody could be found, and then `failure` says why.
     pub owner: Option<Contact>,
-    /// The nodes contacted in order, without the asker: the last is the owner.
-    pub path: Vec<PathStep>,
+    /// Steps from node to node.
+    pub hops: u32,
     /// Failed contacts.
+    pub timeouts: u64,
+    /// The nodes contacted in order, without the asker: the last is the owner. A path of more than
+    /// [`MAX_PATH`] steps is cut there; `hops` is not.
+    pub path: Vec<PathStep>,
+    /// The first failed contacts, at most [`MAX_DETOURS`].
     pub detours: Vec<Detour>,
     /// From start to end.
     pub elapsed_us: u64,
     /// Why there is no owner.
     pub failure: Option<LookupFailure>,
 }
+
+/// Most steps that a [`LookupReport`] lists: with the detours it fits a frame of 256 KiB, at most
+/// 350 bytes each.
+pub const MAX_PATH: usize = 512;
+/// Most failed contacts that a [`LookupReport`] lists.
+pub const MAX_DETOURS: usize = 128;
 
 /// One node on the path of a lookup.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -359,6 +370,8 @@ pub enum LookupFailure {
     TooManyHops,
     /// It took too long.
     TimedOut,
+    /// The asker has too many lookups under way already.
+    Overloaded,
 }
 
 /// What many lookups came to.

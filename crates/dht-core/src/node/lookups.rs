@@ -137,7 +137,7 @@ impl Node {
         let step = query.start();
         self.lookups.running.insert(number, Lookup { query, reason, rpc: None });
         if full {
-            self.end_lookup(number, Err(LookupFailure::TimedOut));
+            self.end_lookup(number, Err(LookupFailure::Overloaded));
             return;
         }
         let patience = self.out.config.lookup_timeout;

@@ -89,6 +89,8 @@ fn responses() -> Vec<ClientResponse> {
             depth: 16,
             asker: contact(),
             owner: Some(other_contact()),
+            hops: 1,
+            timeouts: 2,
             path: vec![PathStep { contact: other_contact(), connect_us: 900, rtt_us: 120 }],
             detours: vec![Detour { contact: other_contact(), reason: DetourReason::TimedOut }],
             elapsed_us: 5000,

@@ -124,12 +124,14 @@ fn add_bare(pinned: &mut Pinned) {
         ],
     );
     pinned.add_all(
-        variants!(LookupFailure: NotMember, Exhausted, TooManyHops, TimedOut),
+        variants!(LookupFailure: NotMember, Exhausted, TooManyHops, TimedOut,
+            Overloaded),
         vec![
             LookupFailure::NotMember,
             LookupFailure::Exhausted,
             LookupFailure::TooManyHops,
             LookupFailure::TimedOut,
+            LookupFailure::Overloaded,
         ],
     );
     pinned.add_all(

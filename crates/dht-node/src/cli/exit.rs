@@ -240,7 +240,8 @@ fn after_attempt(error: &AttemptError) -> (u8, &'static str) {
         }
         AttemptError::TimedOut => (1, "try again, or allow more with --timeout"),
         AttemptError::Dial(error) => match error {
-            DialError::NoAnswer { .. } => (0, START),
+            DialError::NothingListens { .. } => (0, START),
+            DialError::NoAnswer { .. } => (0, REACH),
             DialError::OtherRingName { .. } => (5, "name the ring it belongs to with --ring"),
             DialError::OtherVersion { .. } => (5, "use the same version of dht-node here as there"),
             DialError::OtherProtocol { .. } => {
@@ -259,6 +260,8 @@ fn after_attempt(error: &AttemptError) -> (u8, &'static str) {
 
 /// When nobody is there at all.
 const START: &str = "start a node with `dht-node`, or name one that runs with --node";
+const REACH: &str =
+    "check that a node runs there and that UDP reaches it, or name another with --node";
 
 /// What others sent may hold line breaks and control characters; an error is one line.
 pub(crate) fn one_line(text: &str) -> String {
@@ -294,10 +297,12 @@ mod tests {
         };
         let ring = || AttemptError::Dial(DialError::OtherRingName { addr });
         let silent = || AttemptError::Dial(DialError::NoAnswer { addr });
+        let closed = || AttemptError::Dial(DialError::NothingListens { addr });
         let version = DialError::OtherVersion { addr, ours: 2, theirs: 1 };
         let presented = dht_core::Id::from_u64(1);
         assert!(next(vec![ring()]).ends_with("with --ring"));
-        assert!(next(vec![silent()]).contains("start a node"));
+        assert!(next(vec![silent()]).contains("that UDP reaches it"));
+        assert!(next(vec![closed()]).contains("start a node"));
         assert!(next(vec![version.into()]).contains("same version"));
         assert!(next(vec![AttemptError::WrongId { presented }]).contains("before the @"));
         assert!(next(vec![AttemptError::NoAddress]).contains("check the name"));

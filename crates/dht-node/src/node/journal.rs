@@ -1,5 +1,6 @@
 //! Log lines that repeat are bounded: a node without a network for a night must not fill a disk.
 
+use std::num::NonZeroU64;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -22,12 +23,13 @@ impl LogBudget {
         LogBudget { window: Mutex::new(window) }
     }
 
-    /// Whether one more line may be written now; if so, how many were withheld since the last one.
-    pub(super) fn admit(&self) -> Option<u64> {
+    /// Whether one more line may be written now; if so, how many were withheld since the last one,
+    /// in the form in which a log line leaves out what is nothing.
+    pub(super) fn admit(&self) -> Option<Option<NonZeroU64>> {
         self.admit_at(Instant::now())
     }
 
-    fn admit_at(&self, now: Instant) -> Option<u64> {
+    fn admit_at(&self, now: Instant) -> Option<Option<NonZeroU64>> {
         let mut window = self.window.lock().unwrap_or_else(PoisonError::into_inner);
         if now.saturating_duration_since(window.began) >= MINUTE {
             window.began = now;
@@ -38,7 +40,7 @@ impl LogBudget {
             return None;
         }
         window.used += 1;
-        Some(std::mem::take(&mut window.withheld))
+        Some(NonZeroU64::new(std::mem::take(&mut window.withheld)))
     }
 }
 
@@ -58,7 +60,7 @@ mod tests {
         let admitted: Vec<_> = (0..10).map(|_| budget.admit_at(now)).collect();
         assert_eq!(admitted.iter().flatten().count(), LINES_PER_MINUTE as usize);
         let later = now + MINUTE;
-        assert_eq!(budget.admit_at(later), Some(10 - u64::from(LINES_PER_MINUTE)));
-        assert_eq!(budget.admit_at(later), Some(0));
+        assert_eq!(budget.admit_at(later), Some(NonZeroU64::new(10 - u64::from(LINES_PER_MINUTE))));
+        assert_eq!(budget.admit_at(later), Some(None));
     }
 }

@@ -25,7 +25,11 @@ impl Keeper {
     /// Runs for the life of the node.
     pub(super) async fn run(self) {
         let reason = self.wait().await;
-        tracing::info!(%reason, "stopping");
+        match reason {
+            StopReason::Stopped | StopReason::Left => tracing::info!(%reason, "stopping"),
+            // Whoever waits for the end is told, and says so.
+            _ => tracing::debug!(%reason, "stopping"),
+        }
         match reason {
             StopReason::Killed => self.kill().await,
             _ => self.close(&reason).await,

@@ -51,8 +51,8 @@ fn shape(key: &Key, report: LookupReport) -> Result<LookupJson, Failure> {
         id: report.id,
         routing: routing_name(report.routing),
         depth: report.depth,
-        hops: path.len(),
-        timeouts: detours.len(),
+        hops: report.hops,
+        timeouts: report.timeouts,
         asker: PeerJson::of(&report.asker),
         owner: PeerJson::of(owner),
         path,
@@ -68,12 +68,15 @@ fn nobody(key: &Key, report: &LookupReport) -> Failure {
         }
         Some(LookupFailure::TooManyHops) => (Kind::Unreachable, "more steps than any ring needs"),
         Some(LookupFailure::TimedOut) => (Kind::TimedOut, "it took too long"),
+        Some(LookupFailure::Overloaded) => {
+            (Kind::Unreachable, "the member asked has too many lookups under way")
+        }
         Some(LookupFailure::Exhausted) | None => {
             (Kind::Unreachable, "everybody that could be asked failed")
         }
     };
     let key = show_key(key.as_bytes());
-    let steps = count(report.path.len() as u64, "hop");
+    let steps = count(report.hops.into(), "hop");
     let detours = count(report.detours.len() as u64, "failed contact");
     Failure::new(
         kind,

@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use dht_core::message::bulk::MAX_CHUNK_LEN;
+use dht_core::message::bulk::{MAX_CHUNK_LEN, MIN_CHUNK_LEN};
 use dht_core::message::client::PutReport;
 use dht_core::register::Key;
 
@@ -208,10 +208,6 @@ fn for_people(json: &PutJson, key: &Key) -> String {
         json.elapsed_ms,
     )
 }
-
-/// Shortest chunks that members take: they say so themselves, but only once they are asked. (The
-/// longest is `dht_core`'s.)
-const MIN_CHUNK_LEN: u32 = 64 * 1024;
 
 #[cfg(test)]
 mod tests {

@@ -122,8 +122,8 @@ fn greet(node: &Node) {
     if !listen.ip().to_canonical().is_loopback() {
         tracing::warn!(
             %listen,
-            "this ring is open: whoever reaches this address may join and read; \
-             --listen 127.0.0.1:{} closes it",
+            "this ring is open: whoever reaches this address may join and read; --listen \
+             127.0.0.1:{} keeps this node to its own machine, and from members elsewhere",
             listen.port()
         );
     }

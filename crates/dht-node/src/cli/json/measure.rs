@@ -19,9 +19,9 @@ pub(crate) struct LookupJson {
     /// With how many entries.
     pub(crate) depth: u16,
     /// Steps from node to node until the owner; the length of `path`.
-    pub(crate) hops: usize,
+    pub(crate) hops: u32,
     /// Contacts that failed; the length of `detours`.
-    pub(crate) timeouts: usize,
+    pub(crate) timeouts: u64,
     /// Who asked: hops count from here.
     pub(crate) asker: PeerJson,
     /// Who owns the point.

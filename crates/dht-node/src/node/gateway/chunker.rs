@@ -1,7 +1,7 @@
 //! Cuts a stream of bytes into chunks.
 
 use bytes::{Buf, Bytes, BytesMut};
-use dht_core::message::bulk::MAX_CHUNK_LEN;
+use dht_core::message::bulk::{MAX_CHUNK_LEN, MIN_CHUNK_LEN};
 
 /// Collects pieces of any length until a chunk is full. Holds at most one chunk.
 #[derive(Debug)]
@@ -33,14 +33,12 @@ impl Chunker {
 
 /// Whether chunks of this length are taken.
 pub(super) fn is_chunk_size(size: u32) -> bool {
-    (MIN_CHUNK_SIZE..=MAX_CHUNK_LEN).contains(&size)
+    (MIN_CHUNK_LEN..=MAX_CHUNK_LEN).contains(&size)
 }
 
 /// Length of chunks unless the writer asks for another. 1 MiB by default (guess: one round trip and
 /// one fsync for each are small beside it, and one is verified in memory).
 pub(super) const DEFAULT_CHUNK_SIZE: u32 = 1024 * 1024;
-/// Shortest chunks that are taken: shorter ones make manifests as long as the files (guess).
-pub(super) const MIN_CHUNK_SIZE: u32 = 64 * 1024;
 
 #[cfg(test)]
 mod tests {
@@ -72,7 +70,7 @@ mod tests {
 
     #[test]
     fn sizes_have_bounds() {
-        assert!(!is_chunk_size(MIN_CHUNK_SIZE - 1) && is_chunk_size(MIN_CHUNK_SIZE));
+        assert!(!is_chunk_size(MIN_CHUNK_LEN - 1) && is_chunk_size(MIN_CHUNK_LEN));
         assert!(is_chunk_size(MAX_CHUNK_LEN) && !is_chunk_size(MAX_CHUNK_LEN + 1));
     }
 }

@@ -51,12 +51,20 @@ impl ClientFailure {
         )
     }
 
+    fn overloaded() -> ClientFailure {
+        ClientFailure::new(
+            ClientErrorCode::Unreachable,
+            "the member has too many lookups under way; try again in a few seconds, or ask another",
+        )
+    }
+
     pub(super) fn lookup(failure: LookupFailure) -> ClientFailure {
         let message = match failure {
             LookupFailure::NotMember => return ClientFailure::not_member(),
             LookupFailure::Exhausted => "nobody on the way to the owner answers",
             LookupFailure::TooManyHops => "the way to the owner has no end",
             LookupFailure::TimedOut => "the way to the owner took too long",
+            LookupFailure::Overloaded => return ClientFailure::overloaded(),
         };
         let message = format!("{message}; the ring may be mending: try again in a few seconds");
         ClientFailure::new(ClientErrorCode::Unreachable, message)

@@ -51,9 +51,9 @@ pub(super) async fn sample(
     let (mut failed, mut timeouts) = (0, 0);
     while let Some(found) = running.next().await {
         let report = found?.report;
-        timeouts += report.detours.len() as u64;
+        timeouts += report.timeouts;
         match report.failure {
-            None => hops.record(report.path.len() as u32),
+            None => hops.record(report.hops),
             Some(_) => failed += 1,
         }
     }

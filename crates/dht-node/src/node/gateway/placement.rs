@@ -62,6 +62,8 @@ mod tests {
             depth: 1,
             asker,
             owner,
+            hops: 0,
+            timeouts: 0,
             path: vec![],
             detours: vec![],
             elapsed_us: 0,

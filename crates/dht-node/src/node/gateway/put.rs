@@ -10,7 +10,7 @@ use bytes::Bytes;
 use dht_core::config::RingParams;
 use dht_core::event::WriteOutcome;
 use dht_core::manifest::{ChunkRef, Content, Manifest};
-use dht_core::message::bulk::MAX_CHUNK_LEN;
+use dht_core::message::bulk::{MAX_CHUNK_LEN, MIN_CHUNK_LEN};
 use dht_core::message::client::{ClientErrorCode, PutReport, PutRequest};
 use dht_core::register::{MAX_VALUE_LEN, Value};
 use dht_net::BodyReader;
@@ -45,7 +45,7 @@ pub(super) async fn put(
     let params = super::place(shared).await?;
     let chunk_size = request.chunk_size.unwrap_or(DEFAULT_CHUNK_SIZE);
     if !chunker::is_chunk_size(chunk_size) {
-        let (least, most) = (chunker::MIN_CHUNK_SIZE, MAX_CHUNK_LEN);
+        let (least, most) = (MIN_CHUNK_LEN, MAX_CHUNK_LEN);
         let message = format!(
             "the chunk size is {chunk_size}, but must lie between {least} and {most} bytes"
         );
