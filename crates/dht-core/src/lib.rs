@@ -32,12 +32,12 @@ mod ring;
 pub mod route;
 mod rtt;
 pub mod stats;
+mod surroundings;
 #[cfg(test)]
 mod testing;
 pub mod theory;
 pub mod time;
 mod timer;
-mod view;
 
 pub use config::{Config, RingParams};
 pub use event::{Command, Effect, Event, Notice};

@@ -25,8 +25,8 @@ use crate::message::ring::Response;
 use crate::outbox::Outbox;
 use crate::peer::Contact;
 use crate::register::{Ballot, FIRST_EPOCH, Key, OperationId, Register, Value};
+use crate::surroundings::Surroundings;
 use crate::timer::Timer;
-use crate::view::View;
 
 use operation::{Answer, Decision, Operation, Phase};
 
@@ -70,7 +70,7 @@ impl Quorum {
     pub(crate) fn on_lookup(
         &mut self,
         out: &mut Outbox,
-        view: &View<'_>,
+        around: &Surroundings<'_>,
         is_open: bool,
         number: u64,
         found: Result<(Vec<Contact>, u32), LookupFailure>,
@@ -78,12 +78,12 @@ impl Quorum {
         let Some(operation) = self.operations.get_mut(&number) else { return };
         match found {
             Ok((candidates, hops)) => {
-                operation.set = view.params.register_set_size(candidates.len());
+                operation.set = around.params.register_set_size(candidates.len());
                 operation.candidates = candidates;
                 operation.hops = hops;
                 operation.is_open = is_open;
                 operation.failure = None;
-                self.begin_round(out, view, number, Phase::Read);
+                self.begin_round(out, around, number, Phase::Read);
             }
             Err(failure) => {
                 operation.failure = Some(failure);
@@ -96,7 +96,7 @@ impl Quorum {
     pub(crate) fn on_response(
         &mut self,
         out: &mut Outbox,
-        view: &View<'_>,
+        around: &Surroundings<'_>,
         round: u64,
         from: &Contact,
         response: Option<Response>,
@@ -123,14 +123,14 @@ impl Quorum {
             // it holds.
             _ => Answer::Failed,
         };
-        self.take(out, view, number, from.id, answer);
+        self.take(out, around, number, from.id, answer);
     }
 
     /// Our own store's answer to a question of this round.
     pub(crate) fn on_stored(
         &mut self,
         out: &mut Outbox,
-        view: &View<'_>,
+        around: &Surroundings<'_>,
         round: u64,
         is_open: bool,
         outcome: StoreOutcome,
@@ -147,7 +147,7 @@ impl Quorum {
             },
             _ => Answer::Failed,
         };
-        self.take(out, view, number, view.me.id, answer);
+        self.take(out, around, number, around.me.id, answer);
     }
 
     /// The next attempt is due: the key is looked up anew.
@@ -176,31 +176,44 @@ impl Quorum {
     }
 
     /// Asks anew; what the last round was told, or is told from now on, does not count.
-    fn begin_round(&mut self, out: &mut Outbox, view: &View<'_>, number: u64, phase: Phase) {
+    fn begin_round(
+        &mut self,
+        out: &mut Outbox,
+        around: &Surroundings<'_>,
+        number: u64,
+        phase: Phase,
+    ) {
         let Some(operation) = self.operations.get_mut(&number) else { return };
         self.rounds.remove(&operation.round);
         operation.enter(out.draw_number(), phase);
         self.rounds.insert(operation.round, number);
-        self.go_on(out, view, number);
+        self.go_on(out, around, number);
     }
 
-    fn take(&mut self, out: &mut Outbox, view: &View<'_>, number: u64, from: Id, answer: Answer) {
+    fn take(
+        &mut self,
+        out: &mut Outbox,
+        around: &Surroundings<'_>,
+        number: u64,
+        from: Id,
+        answer: Answer,
+    ) {
         let Some(operation) = self.operations.get_mut(&number) else { return };
         if operation.take(from, answer) {
-            self.go_on(out, view, number);
+            self.go_on(out, around, number);
         }
     }
 
     /// Asks whoever has to be asked now, or ends the phase.
-    fn go_on(&mut self, out: &mut Outbox, view: &View<'_>, number: u64) {
+    fn go_on(&mut self, out: &mut Outbox, around: &Surroundings<'_>, number: u64) {
         let Some(operation) = self.operations.get_mut(&number) else { return };
-        operation.ask_more(out, view);
+        operation.ask_more(out, around);
         match &operation.phase {
             Phase::Lookup => {}
             Phase::Read => match operation.read_decision() {
                 Decision::Wait => {}
                 Decision::Retry => self.pause(out, number),
-                Decision::Value(held) => self.on_read(out, view, number, held),
+                Decision::Value(held) => self.on_read(out, around, number, held),
             },
             Phase::Write(register) => {
                 if operation.acked() >= majority(operation.set) {
@@ -214,13 +227,19 @@ impl Quorum {
     }
 
     /// The read phase found the newest register.
-    fn on_read(&mut self, out: &mut Outbox, view: &View<'_>, number: u64, held: Option<Register>) {
+    fn on_read(
+        &mut self,
+        out: &mut Outbox,
+        around: &Surroundings<'_>,
+        number: u64,
+        held: Option<Register>,
+    ) {
         let Some(operation) = self.operations.get_mut(&number) else { return };
         let next = match (&operation.task, &held) {
             (Task::Read, None) => return self.end_read(out, number, held),
             (Task::Read, Some(newest)) => {
                 if operation.holders(newest.ballot) >= majority(operation.set) {
-                    operation.write_back(out, view, newest);
+                    operation.write_back(out, around, newest);
                     return self.end_read(out, number, held);
                 }
                 // Not yet safe from being lost: a later read must not say less than this one.
@@ -228,10 +247,10 @@ impl Quorum {
             }
             (Task::Write { operation: id, value }, _) => {
                 operation.was_proposed = true;
-                operation.proposal(held.as_ref(), view.me.key(), *id, value)
+                operation.proposal(held.as_ref(), around.me.key(), *id, value)
             }
         };
-        self.begin_round(out, view, number, Phase::Write(next));
+        self.begin_round(out, around, number, Phase::Write(next));
     }
 
     fn on_written(&mut self, out: &mut Outbox, number: u64, register: Register) {

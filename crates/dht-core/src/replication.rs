@@ -34,8 +34,8 @@ use crate::message::ring::{Kind, Response};
 use crate::outbox::{Outbox, StoreOwner};
 use crate::peer::Contact;
 use crate::stats::RepairCounts;
+use crate::surroundings::Surroundings;
 use crate::timer::Timer;
-use crate::view::View;
 
 use handoff::Departure;
 use opening::Opening;
@@ -139,20 +139,20 @@ impl Replication {
     }
 
     /// Neighbours changed: what is to be kept may have, too.
-    pub(crate) fn on_neighbors(&mut self, out: &mut Outbox, view: &View<'_>) {
-        if view.alone {
-            self.found(view.me.id);
+    pub(crate) fn on_neighbors(&mut self, out: &mut Outbox, around: &Surroundings<'_>) {
+        if around.alone {
+            self.found(around.me.id);
         }
-        self.plan_openings(view);
-        self.note_surplus(view);
-        self.push_surplus(out.now, view);
-        self.drop_lost_keepers(out, view);
-        self.drop_shown(view);
+        self.plan_openings(around);
+        self.note_surplus(around);
+        self.push_surplus(out.now, around);
+        self.drop_lost_keepers(out, around);
+        self.drop_shown(around);
         let ids = |list: Vec<Contact>, most| -> Vec<Id> {
             list.iter().take(most).map(|held| held.id).collect()
         };
-        let copies = view.params.register_copies();
-        let near = (ids(view.peers_before(), copies), ids(view.peers_after(), copies));
+        let copies = around.params.register_copies();
+        let near = (ids(around.peers_before(), copies), ids(around.peers_after(), copies));
         if near == self.near && out.timers.is_set(Timer::Repair) {
             if self.is_opening() {
                 out.timers.set_by(Timer::RepairSoon, out.now.after(SETTLE));
@@ -166,29 +166,29 @@ impl Replication {
             let pause = out.jittered(out.config.repair_every);
             out.set_timer(Timer::Repair, pause);
         }
-        self.drop_what_is_not_kept(view);
+        self.drop_what_is_not_kept(around);
     }
 
     /// A round is due.
-    pub(crate) fn on_timer(&mut self, out: &mut Outbox, view: &View<'_>, timer: Timer) {
+    pub(crate) fn on_timer(&mut self, out: &mut Outbox, around: &Surroundings<'_>, timer: Timer) {
         if timer == Timer::Repair {
             let pause = out.jittered(out.config.repair_every);
             out.set_timer(Timer::Repair, pause);
             self.equal.clear();
         }
-        if view.alone {
-            self.found(view.me.id);
+        if around.alone {
+            self.found(around.me.id);
             return;
         }
-        self.plan_openings(view);
-        self.note_surplus(view);
+        self.plan_openings(around);
+        self.note_surplus(around);
         if self.rounds >= QUIET_ROUNDS {
-            self.trust_earlier_life(view);
+            self.trust_earlier_life(around);
         }
         self.plan_opening_sessions();
-        let is_short = self.is_short(view);
+        let is_short = self.is_short(around);
         if timer == Timer::Repair || self.rounds < MAX_QUICK_ROUNDS || is_short {
-            self.plan_repair(view);
+            self.plan_repair(around);
         }
         let goes_on = self.rounds < MAX_QUICK_ROUNDS || self.is_opening() || is_short;
         if timer == Timer::RepairSoon && goes_on {
@@ -198,7 +198,7 @@ impl Replication {
             self.rounds = self.rounds.saturating_add(1);
             out.set_timer(Timer::RepairSoon, pause);
         }
-        self.push_surplus(out.now, view);
+        self.push_surplus(out.now, around);
         self.start_sessions(out);
     }
 
@@ -229,16 +229,16 @@ impl Replication {
     pub(crate) fn on_stored(
         &mut self,
         out: &mut Outbox,
-        view: &View<'_>,
+        around: &Surroundings<'_>,
         owner: StoreOwner,
         outcome: StoreOutcome,
     ) {
         match owner {
-            StoreOwner::Serve(reply) => self.finish_serving(out, view, reply, outcome),
+            StoreOwner::Serve(reply) => self.finish_serving(out, around, reply, outcome),
             StoreOwner::Repair(number) => {
                 if let Some(session) = self.sessions.get_mut(&number) {
                     session.on_stored(out, number, outcome);
-                    self.after_session_step(out, view, number);
+                    self.after_session_step(out, around, number);
                 }
             }
             StoreOwner::Quorum(_) => {}
@@ -249,13 +249,13 @@ impl Replication {
     pub(crate) fn on_response(
         &mut self,
         out: &mut Outbox,
-        view: &View<'_>,
+        around: &Surroundings<'_>,
         number: u64,
         response: Option<Response>,
     ) {
         if let Some(session) = self.sessions.get_mut(&number) {
             session.on_response(out, number, response);
-            self.after_session_step(out, view, number);
+            self.after_session_step(out, around, number);
         }
     }
 
@@ -263,7 +263,7 @@ impl Replication {
     pub(crate) fn on_fetched(
         &mut self,
         out: &mut Outbox,
-        view: &View<'_>,
+        around: &Surroundings<'_>,
         number: u64,
         chunk: ChunkRef,
         stored: bool,
@@ -280,12 +280,12 @@ impl Replication {
         for number in numbers {
             if let Some(session) = self.sessions.get_mut(&number) {
                 session.fetch_more(out, number);
-                self.after_session_step(out, view, number);
+                self.after_session_step(out, around, number);
             }
         }
     }
 
-    fn after_session_step(&mut self, out: &mut Outbox, view: &View<'_>, number: u64) {
+    fn after_session_step(&mut self, out: &mut Outbox, around: &Surroundings<'_>, number: u64) {
         let Some(ended) = self.sessions.get(&number).and_then(Session::ended) else { return };
         let Some(session) = self.sessions.remove(&number) else { return };
         self.counts.copied = self.counts.copied.saturating_add(session.registers_copied());
@@ -298,10 +298,10 @@ impl Replication {
                 self.equal.push(session.plan.clone());
             }
         }
-        self.note_shown(view, &session, ended);
+        self.note_shown(around, &session, ended);
         self.note_handed(&session, ended);
         self.note_opening(&session.plan, ended);
-        self.push_surplus(out.now, view);
+        self.push_surplus(out.now, around);
         self.start_sessions(out);
     }
 
@@ -315,13 +315,13 @@ impl Replication {
     }
 
     /// Compares registers and chunks with everybody who shares an arc.
-    fn plan_repair(&mut self, view: &View<'_>) {
-        let (before, after) = (view.peers_before(), view.peers_after());
+    fn plan_repair(&mut self, around: &Surroundings<'_>) {
+        let (before, after) = (around.peers_before(), around.peers_after());
         for (kind, copies) in [
-            (Kind::Registers, view.params.register_copies()),
-            (Kind::Chunks, usize::from(view.params.replicas)),
+            (Kind::Registers, around.params.register_copies()),
+            (Kind::Chunks, usize::from(around.params.replicas)),
         ] {
-            let arcs = sure_arcs(view, copies);
+            let arcs = sure_arcs(around, copies);
             for (from, shared) in sources(&before, &after, copies, arcs.len()) {
                 for arc in &arcs[shared] {
                     let plan = Plan { kind, arc: *arc, from: from.clone() };
@@ -357,9 +357,9 @@ impl Replication {
     }
 
     /// Comparisons of arcs that are not kept any more are not worth their copies.
-    fn drop_what_is_not_kept(&mut self, view: &View<'_>) {
-        let registers = possible_arcs(view, view.params.register_copies());
-        let chunks = possible_arcs(view, usize::from(view.params.replicas));
+    fn drop_what_is_not_kept(&mut self, around: &Surroundings<'_>) {
+        let registers = possible_arcs(around, around.params.register_copies());
+        let chunks = possible_arcs(around, usize::from(around.params.replicas));
         let requested = &self.requested;
         let is_wanted = |plan: &Plan| {
             let kept = if plan.kind == Kind::Registers { &registers } else { &chunks };
@@ -372,9 +372,9 @@ impl Replication {
 
     /// Everybody has had time to come back: what an earlier life held is the best there is, where
     /// nobody holds more.
-    fn trust_earlier_life(&mut self, view: &View<'_>) {
+    fn trust_earlier_life(&mut self, around: &Surroundings<'_>) {
         let stale = std::mem::take(&mut self.stale);
-        let chunks = possible_arcs(view, usize::from(view.params.replicas));
+        let chunks = possible_arcs(around, usize::from(around.params.replicas));
         for arc in stale.arcs() {
             for arc in self.open.missing(arc) {
                 self.take_on(Kind::Registers, &arc);

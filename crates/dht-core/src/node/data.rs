@@ -13,14 +13,14 @@ use crate::register::Key;
 use crate::replication::Progress;
 use crate::ring::Standing;
 use crate::stats::AtRisk;
+use crate::surroundings::{Surroundings, distinct};
 use crate::timer::Timer;
-use crate::view::{View, distinct};
 
 /// The surroundings, for machines that only look at them. A macro because a method would borrow the
 /// whole node.
-macro_rules! view {
+macro_rules! around {
     ($node:expr) => {
-        View {
+        Surroundings {
             me: $node.ring.links().me(),
             params: &$node.params,
             alone: $node.ring.is_alone(),
@@ -33,7 +33,7 @@ macro_rules! view {
 impl Node {
     /// What is one failure away from trouble.
     pub(super) fn at_risk(&self) -> AtRisk {
-        self.replication.at_risk(&view!(self))
+        self.replication.at_risk(&around!(self))
     }
 
     /// [`crate::Command::Read`] and [`crate::Command::Write`].
@@ -70,7 +70,7 @@ impl Node {
             (candidates, query.hops())
         });
         let open = self.is_open_for(number);
-        self.quorum.on_lookup(&mut self.out, &view!(self), open, number, found);
+        self.quorum.on_lookup(&mut self.out, &around!(self), open, number, found);
     }
 
     pub(super) fn on_quorum_answer(
@@ -79,16 +79,16 @@ impl Node {
         from: &Contact,
         response: Option<Response>,
     ) {
-        self.quorum.on_response(&mut self.out, &view!(self), number, from, response);
+        self.quorum.on_response(&mut self.out, &around!(self), number, from, response);
     }
 
     pub(super) fn on_repair_answer(&mut self, number: u64, response: Option<Response>) {
-        self.replication.on_response(&mut self.out, &view!(self), number, response);
+        self.replication.on_response(&mut self.out, &around!(self), number, response);
     }
 
     pub(super) fn on_handoff_answer(&mut self, number: u64, response: Option<Response>) {
         let progress =
-            self.replication.on_handoff_answer(&mut self.out, &view!(self), number, response);
+            self.replication.on_handoff_answer(&mut self.out, &around!(self), number, response);
         self.on_progress(progress);
     }
 
@@ -97,9 +97,11 @@ impl Node {
         match self.out.finish_store(store) {
             Some(StoreOwner::Quorum(number)) => {
                 let open = self.is_open_for(number);
-                self.quorum.on_stored(&mut self.out, &view!(self), number, open, outcome);
+                self.quorum.on_stored(&mut self.out, &around!(self), number, open, outcome);
             }
-            Some(owner) => self.replication.on_stored(&mut self.out, &view!(self), owner, outcome),
+            Some(owner) => {
+                self.replication.on_stored(&mut self.out, &around!(self), owner, outcome)
+            }
             None => {}
         }
     }
@@ -107,37 +109,37 @@ impl Node {
     /// A chunk was copied, or could not be.
     pub(super) fn on_fetched(&mut self, fetch: FetchId, stored: bool) {
         if let Some((number, chunk)) = self.out.finish_fetch(fetch) {
-            let view = view!(self);
-            self.replication.on_fetched(&mut self.out, &view, number, chunk, stored);
+            let around = around!(self);
+            self.replication.on_fetched(&mut self.out, &around, number, chunk, stored);
         }
     }
 
     pub(super) fn on_repair_timer(&mut self, timer: Timer) {
         if self.is_keeping() {
-            self.replication.on_timer(&mut self.out, &view!(self), timer);
+            self.replication.on_timer(&mut self.out, &around!(self), timer);
         }
     }
 
     /// Neighbours changed: ranges may have, too.
     pub(super) fn neighbors_changed(&mut self) {
         if self.is_keeping() {
-            self.replication.on_neighbors(&mut self.out, &view!(self));
+            self.replication.on_neighbors(&mut self.out, &around!(self));
         }
     }
 
     /// A request about registers or copies.
     pub(super) fn on_data_request(&mut self, reply: ReplyId, from: Contact, request: Request) {
-        self.replication.serve(&mut self.out, &view!(self), reply, from, request);
+        self.replication.serve(&mut self.out, &around!(self), reply, from, request);
     }
 
     /// A leaver's copies find new keepers first.
     pub(super) fn begin_handoff(&mut self) {
-        let progress = self.replication.begin_leave(&mut self.out, &view!(self));
+        let progress = self.replication.begin_leave(&mut self.out, &around!(self));
         self.on_progress(progress);
     }
 
     pub(super) fn poll_handoff(&mut self) {
-        let progress = self.replication.poll_handoff(&mut self.out, &view!(self));
+        let progress = self.replication.poll_handoff(&mut self.out, &around!(self));
         self.on_progress(progress);
     }
 
@@ -153,7 +155,7 @@ impl Node {
     pub(super) fn on_keepers(&mut self, kind: Kind, outcome: Result<Owner, LookupFailure>) {
         let found = outcome.ok();
         let found = found.map(|owner| (owner.contact, owner.predecessor, owner.successors));
-        self.replication.on_keepers(&mut self.out, &view!(self), kind, found);
+        self.replication.on_keepers(&mut self.out, &around!(self), kind, found);
     }
 
     fn on_progress(&mut self, progress: Option<Progress>) {

@@ -12,7 +12,7 @@ use crate::message::ring::Request;
 use crate::outbox::{CallOwner, Outbox, StoreOwner};
 use crate::peer::{Contact, PeerKey};
 use crate::register::{Ballot, FIRST_EPOCH, Key, OperationId, Register, Value};
-use crate::view::View;
+use crate::surroundings::Surroundings;
 
 /// One register operation.
 #[derive(Clone, Debug)]
@@ -114,7 +114,7 @@ impl Operation {
 
     /// Asks the set; when reading, also one further candidate for every one that gave no vote:
     /// joiners that still copy may stand between the key and those who hold it.
-    pub(super) fn ask_more(&mut self, out: &mut Outbox, view: &View<'_>) {
+    pub(super) fn ask_more(&mut self, out: &mut Outbox, around: &Surroundings<'_>) {
         let further = match self.phase {
             Phase::Lookup => return,
             Phase::Read => self.count(|answer| !matches!(answer, Answer::Vote(_))),
@@ -127,7 +127,7 @@ impl Operation {
             if !self.asked.insert(contact.id) {
                 continue;
             }
-            if contact.key() == view.me.key() {
+            if contact.key() == around.me.key() {
                 let command = match &self.phase {
                     Phase::Write(register) => {
                         StoreCommand::Save { registers: vec![register.clone()] }
@@ -137,7 +137,7 @@ impl Operation {
                 out.store(StoreOwner::Quorum(number), command);
                 continue;
             }
-            let part = self.key.id().part(view.params.part_bits);
+            let part = self.key.id().part(around.params.part_bits);
             let request = match &self.phase {
                 Phase::Write(register) => {
                     Request::WriteRegister { part, epoch: FIRST_EPOCH, register: register.clone() }
@@ -224,8 +224,13 @@ impl Operation {
     }
 
     /// Brings those of the set that lack the newest register up to date; nobody waits for it.
-    pub(super) fn write_back(&self, out: &mut Outbox, view: &View<'_>, newest: &Register) {
-        let part = newest.key.id().part(view.params.part_bits);
+    pub(super) fn write_back(
+        &self,
+        out: &mut Outbox,
+        around: &Surroundings<'_>,
+        newest: &Register,
+    ) {
+        let part = newest.key.id().part(around.params.part_bits);
         for held in self.candidates.iter().take(self.set) {
             let lacks = self.answers.get(&held.id).is_some_and(|answer| {
                 *answer != Answer::Failed
@@ -235,7 +240,7 @@ impl Operation {
                 continue;
             }
             let register = newest.clone();
-            if held.key() == view.me.key() {
+            if held.key() == around.me.key() {
                 let command = StoreCommand::Save { registers: vec![register] };
                 out.store(StoreOwner::Quorum(self.round), command);
                 continue;

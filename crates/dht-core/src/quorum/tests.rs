@@ -221,22 +221,22 @@ impl Stage {
         Stage::new(Task::Write { operation: OperationId([1; 16]), value }, me)
     }
 
-    fn with(&mut self, act: impl FnOnce(&mut Quorum, &mut Outbox, &View<'_>)) {
-        let view = View {
+    fn with(&mut self, act: impl FnOnce(&mut Quorum, &mut Outbox, &Surroundings<'_>)) {
+        let around = Surroundings {
             me: &self.me,
             params: &self.params,
             alone: false,
             successors: &[],
             predecessors: &[],
         };
-        act(&mut self.quorum, &mut self.out, &view);
+        act(&mut self.quorum, &mut self.out, &around);
     }
 
     fn find(&mut self) {
         let candidates = (1..=5).map(|n| place(n, 1)).collect();
         let number = self.number();
-        self.with(|quorum, out, view| {
-            quorum.on_lookup(out, view, false, number, Ok((candidates, 2)));
+        self.with(|quorum, out, around| {
+            quorum.on_lookup(out, around, false, number, Ok((candidates, 2)));
         });
     }
 
@@ -255,8 +255,8 @@ impl Stage {
     }
 
     fn answer(&mut self, round: u64, from: u64, response: Option<Response>) {
-        self.with(|quorum, out, view| {
-            quorum.on_response(out, view, round, &place(from, 1), response);
+        self.with(|quorum, out, around| {
+            quorum.on_response(out, around, round, &place(from, 1), response);
         });
     }
 
@@ -376,15 +376,15 @@ fn a_vote_needs_the_arc_open_before_and_after_the_disk_was_read() {
     for (before, after, counts) in [(true, true, true), (false, true, false), (true, false, false)]
     {
         let mut stage = Stage::new(Task::Read, 1);
-        stage.with(|quorum, out, view| {
+        stage.with(|quorum, out, around| {
             let number = *quorum.operations.keys().next().expect("under way");
             let candidates = (1..=3).map(|n| place(n, 1)).collect();
-            quorum.on_lookup(out, view, before, number, Ok((candidates, 0)));
+            quorum.on_lookup(out, around, before, number, Ok((candidates, 0)));
         });
         let round = stage.round();
         stage.answer(round, 2, Some(Response::Register { open: true, register: None }));
-        stage.with(|quorum, out, view| {
-            quorum.on_stored(out, view, round, after, StoreOutcome::Loaded(None));
+        stage.with(|quorum, out, around| {
+            quorum.on_stored(out, around, round, after, StoreOutcome::Loaded(None));
         });
         let ended = !stage.sent().2.is_empty();
         assert_eq!(ended, counts, "two votes of three: {before} {after}");
@@ -404,8 +404,8 @@ fn a_coordinator_brings_itself_up_to_date_without_the_network() {
         Value::Deleted,
     );
     let round = stage.round();
-    stage.with(|quorum, out, view| {
-        quorum.on_stored(out, view, round, false, StoreOutcome::Loaded(None));
+    stage.with(|quorum, out, around| {
+        quorum.on_stored(out, around, round, false, StoreOutcome::Loaded(None));
     });
     for n in 2..=4 {
         let register = Some(newest.clone());
@@ -422,8 +422,8 @@ fn an_operation_that_finds_no_owner_says_so() {
     for is_read in [true, false] {
         let mut stage = if is_read { Stage::new(Task::Read, 9) } else { Stage::write(9) };
         let number = stage.number();
-        stage.with(|quorum, out, view| {
-            quorum.on_lookup(out, view, false, number, Err(LookupFailure::TimedOut));
+        stage.with(|quorum, out, around| {
+            quorum.on_lookup(out, around, false, number, Err(LookupFailure::TimedOut));
             quorum.on_deadline(out, number);
             assert_eq!(quorum.len(), 0);
             assert!(quorum.rounds.is_empty());

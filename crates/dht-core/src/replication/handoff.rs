@@ -10,8 +10,8 @@ use crate::interval::Interval;
 use crate::message::ring::{Kind, Request, Response};
 use crate::outbox::{CallOwner, Outbox};
 use crate::peer::Contact;
+use crate::surroundings::Surroundings;
 use crate::timer::Timer;
-use crate::view::View;
 
 /// How often a new keeper is asked how much it still lacks (guess: often enough for a progress bar).
 const POLL: Duration = Duration::from_millis(100);
@@ -42,14 +42,18 @@ struct Task {
 
 impl Replication {
     /// Begins to hand off; with nobody there to take anything, that is already the end.
-    pub(crate) fn begin_leave(&mut self, out: &mut Outbox, view: &View<'_>) -> Option<Progress> {
+    pub(crate) fn begin_leave(
+        &mut self,
+        out: &mut Outbox,
+        around: &Surroundings<'_>,
+    ) -> Option<Progress> {
         let mut departure = Departure::default();
-        let after = view.peers_after();
+        let after = around.peers_after();
         for (kind, copies) in [
-            (Kind::Registers, view.params.register_copies()),
-            (Kind::Chunks, usize::from(view.params.replicas)),
+            (Kind::Registers, around.params.register_copies()),
+            (Kind::Chunks, usize::from(around.params.replicas)),
         ] {
-            for (at, arc) in view.kept_arcs(copies).into_iter().enumerate() {
+            for (at, arc) in around.kept_arcs(copies).into_iter().enumerate() {
                 // Without us, the set of arc `at` reaches one peer further: the one this many
                 // places after us. Where there are fewer peers, everybody keeps it already.
                 let first = copies.saturating_sub(at + 1);
@@ -70,7 +74,7 @@ impl Replication {
             }
         }
         self.departure = Some(departure);
-        self.poll_handoff(out, view)
+        self.poll_handoff(out, around)
     }
 
     /// Whether this node has begun to leave for good. It acknowledges no writes any more: its copy
@@ -80,9 +84,9 @@ impl Replication {
     }
 
     /// A new keeper that is no neighbour any more is gone; the next one takes its place.
-    pub(super) fn drop_lost_keepers(&mut self, out: &mut Outbox, view: &View<'_>) {
+    pub(super) fn drop_lost_keepers(&mut self, out: &mut Outbox, around: &Surroundings<'_>) {
         let Some(departure) = &mut self.departure else { return };
-        let listed = |contact: &Contact| view.successors.iter().any(|held| held.id == contact.id);
+        let listed = |contact: &Contact| around.successors.iter().any(|held| held.id == contact.id);
         for task in &mut departure.tasks {
             let first = task.keepers.first().map(|held| held.id);
             task.keepers.retain(listed);
@@ -98,8 +102,12 @@ impl Replication {
     }
 
     /// Asks every new keeper how much it lacks. `None`: we are not leaving.
-    pub(crate) fn poll_handoff(&mut self, out: &mut Outbox, view: &View<'_>) -> Option<Progress> {
-        self.push_surplus(out.now, view);
+    pub(crate) fn poll_handoff(
+        &mut self,
+        out: &mut Outbox,
+        around: &Surroundings<'_>,
+    ) -> Option<Progress> {
+        self.push_surplus(out.now, around);
         self.poll_pushes(out);
         if let Some(departure) = &mut self.departure {
             departure.tasks.iter_mut().for_each(|task| task.ask(out));
@@ -111,11 +119,11 @@ impl Replication {
     pub(crate) fn on_handoff_answer(
         &mut self,
         out: &mut Outbox,
-        view: &View<'_>,
+        around: &Surroundings<'_>,
         number: u64,
         response: Option<Response>,
     ) -> Option<Progress> {
-        self.on_push_answer(out.now, view, number, response.as_ref());
+        self.on_push_answer(out.now, around, number, response.as_ref());
         if let Some(departure) = &mut self.departure {
             departure.on_answer(number, response.as_ref());
         }

@@ -17,7 +17,7 @@ use crate::id::Id;
 use crate::interval::{Interval, IntervalSet};
 use crate::message::ring::Kind;
 use crate::peer::Contact;
-use crate::view::View;
+use crate::surroundings::Surroundings;
 
 /// An arc on its way to being open.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,12 +40,12 @@ impl Replication {
     }
 
     /// Closes what is not kept any more, and notes what has to be opened.
-    pub(super) fn plan_openings(&mut self, view: &View<'_>) {
-        let copies = view.params.register_copies();
-        self.close_outside(&possible_arcs(view, copies));
-        let (behind, ahead) = (view.peers_before(), view.peers_after());
+    pub(super) fn plan_openings(&mut self, around: &Surroundings<'_>) {
+        let copies = around.params.register_copies();
+        self.close_outside(&possible_arcs(around, copies));
+        let (behind, ahead) = (around.peers_before(), around.peers_after());
         let mut openings = Vec::new();
-        for (at, kept) in sure_arcs(view, copies).iter().enumerate() {
+        for (at, kept) in sure_arcs(around, copies).iter().enumerate() {
             let nearer = behind.iter().take(at).cloned();
             let farther = ahead.iter().take(copies.saturating_sub(at)).cloned();
             let mut keepers: Vec<Contact> = Vec::new();

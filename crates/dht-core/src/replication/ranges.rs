@@ -4,34 +4,34 @@ use std::ops::Range;
 
 use crate::interval::{Interval, IntervalSet};
 use crate::peer::Contact;
-use crate::view::View;
+use crate::surroundings::Surroundings;
 
 /// The arcs that this node certainly keeps with `copies` keepers each, nearest first.
 ///
 /// A short predecessor list may mean a small ring or a young node. Only if everybody ahead is also
 /// behind is the ring that small, and only then is what lies behind the last known predecessor
 /// ours: a joiner must not copy the whole circle before it has heard who comes before it.
-pub(super) fn sure_arcs(view: &View<'_>, copies: usize) -> Vec<Interval> {
-    let mut arcs = view.kept_arcs(copies);
-    if view.alone {
+pub(super) fn sure_arcs(around: &Surroundings<'_>, copies: usize) -> Vec<Interval> {
+    let mut arcs = around.kept_arcs(copies);
+    if around.alone {
         return arcs;
     }
-    let behind = view.peers_before();
+    let behind = around.peers_before();
     let is_behind = |held: &Contact| behind.iter().any(|other| other.id == held.id);
     let has_rest = arcs.len() > behind.len();
-    if has_rest && !view.peers_after().iter().all(is_behind) {
+    if has_rest && !around.peers_after().iter().all(is_behind) {
         arcs.pop();
     }
     arcs
 }
 
 /// What this node may have to keep, as far as it knows: nothing of it is given up.
-pub(super) fn possible_arcs(view: &View<'_>, copies: usize) -> IntervalSet {
+pub(super) fn possible_arcs(around: &Surroundings<'_>, copies: usize) -> IntervalSet {
     let mut arcs = IntervalSet::new();
-    let behind = view.peers_before();
+    let behind = around.peers_before();
     match behind.get(copies.saturating_sub(1)) {
-        Some(last) if !view.alone => arcs.insert(Interval::new(last.id, view.me.id)),
-        _ => arcs.insert(Interval::full(view.me.id)),
+        Some(last) if !around.alone => arcs.insert(Interval::new(last.id, around.me.id)),
+        _ => arcs.insert(Interval::full(around.me.id)),
     }
     arcs
 }
@@ -89,14 +89,14 @@ mod tests {
         let (me, params) = (contact(50), RingParams::founding(RingId(1), 3));
         let contacts = |list: &[u64]| list.iter().map(|n| contact(*n)).collect::<Vec<_>>();
         let (before, after) = (contacts(before), contacts(after));
-        let view = View {
+        let around = Surroundings {
             me: &me,
             params: &params,
             alone: false,
             successors: &after,
             predecessors: &before,
         };
-        (sure_arcs(&view, 3), possible_arcs(&view, 3))
+        (sure_arcs(&around, 3), possible_arcs(&around, 3))
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! The data machines of several members against each other: a network, disks and time in memory.
 //!
 //! Links are no machine here but an argument: a test says who stands on the circle, and who has
-//! noticed. So every disagreement between views can be staged.
+//! noticed. So every disagreement about it can be staged.
 
 mod disk;
 #[macro_use]
@@ -24,9 +24,9 @@ use crate::quorum::{Quorum, Task};
 use crate::register::{Key, OperationId, Value};
 use crate::replication::{Progress, Replication};
 use crate::stats::AtRisk;
+use crate::surroundings::Surroundings;
 use crate::testing::contact_in_life;
 use crate::time::Instant;
-use crate::view::View;
 
 use disk::Disk;
 use stage::Mail;
@@ -172,7 +172,7 @@ impl World {
         (member.alone, member.successors, member.predecessors) = (alone, after, before);
         if changed {
             member.out.now = now;
-            with!(member, params, |replication, out, view| replication.on_neighbors(out, view));
+            with!(member, params, |replication, out, around| replication.on_neighbors(out, around));
             self.collect(n);
         }
     }
@@ -265,8 +265,8 @@ impl World {
         let member = self.member(n);
         member.out.now = now;
         let from = place(9, 1);
-        with!(member, params, |replication, out, view| {
-            replication.serve(out, view, reply, from, request);
+        with!(member, params, |replication, out, around| {
+            replication.serve(out, around, reply, from, request);
         });
     }
 
@@ -276,7 +276,7 @@ impl World {
         let member = self.member(n);
         member.out.now = now;
         let progress =
-            with!(member, params, |replication, out, view| replication.begin_leave(out, view));
+            with!(member, params, |replication, out, around| replication.begin_leave(out, around));
         self.progress.extend(progress.map(|progress| (n, progress)));
         self.collect(n);
     }
@@ -302,7 +302,7 @@ impl World {
     pub(crate) fn at_risk(&mut self, n: u64) -> AtRisk {
         let params = self.params;
         let member = self.member(n);
-        with!(member, params, |replication, _out, view| replication.at_risk(view))
+        with!(member, params, |replication, _out, around| replication.at_risk(around))
     }
 
     /// What a member has open.

@@ -11,7 +11,7 @@ use crate::interval::{Interval, IntervalSet};
 use crate::message::ring::Kind;
 use crate::peer::Contact;
 use crate::stats::AtRisk;
-use crate::view::View;
+use crate::surroundings::Surroundings;
 
 /// What the last comparison with each of the other keepers showed.
 #[derive(Clone, Debug, Default)]
@@ -32,8 +32,13 @@ struct Comparison {
 
 impl Replication {
     /// A comparison ended: what does it tell of the own arc?
-    pub(super) fn note_shown(&mut self, view: &View<'_>, session: &Session, ended: Ended) {
-        let (Ended::Complete { open }, Some(own)) = (ended, own_arc(view)) else { return };
+    pub(super) fn note_shown(
+        &mut self,
+        around: &Surroundings<'_>,
+        session: &Session,
+        ended: Ended,
+    ) {
+        let (Ended::Complete { open }, Some(own)) = (ended, own_arc(around)) else { return };
         let Plan { kind, arc, from } = &session.plan;
         if !covers(arc, &own) {
             return;
@@ -46,32 +51,32 @@ impl Replication {
     }
 
     /// Forgets who is no neighbour any more.
-    pub(super) fn drop_shown(&mut self, view: &View<'_>) {
-        let ahead = view.peers_after();
+    pub(super) fn drop_shown(&mut self, around: &Surroundings<'_>) {
+        let ahead = around.peers_after();
         self.shown.by_keeper.retain(|(_, id), _| ahead.iter().any(|held| held.id == *id));
     }
 
     /// What is one failure away from trouble, in the node's own arc. What was not compared since the
     /// arc grew counts as lying nowhere else.
-    pub(crate) fn at_risk(&self, view: &View<'_>) -> AtRisk {
-        let Some(own) = own_arc(view) else { return AtRisk::default() };
-        let ahead = view.peers_after();
-        let members = view.params.register_set_size(ahead.len() + 1);
+    pub(crate) fn at_risk(&self, around: &Surroundings<'_>) -> AtRisk {
+        let Some(own) = own_arc(around) else { return AtRisk::default() };
+        let ahead = around.peers_after();
+        let members = around.params.register_set_size(ahead.len() + 1);
         let others = self.voters_among(&ahead, members, &own);
         let voters = others + usize::from(self.open.covers(&own));
         AtRisk {
             views: u64::from(voters <= majority(members)),
-            chunks: self.chunks_only_here(view, &ahead, &own),
+            chunks: self.chunks_only_here(around, &ahead, &own),
         }
     }
 
     /// Whether some keeper of the own arc may still lack something: then it is looked at again soon.
-    pub(super) fn is_short(&self, view: &View<'_>) -> bool {
-        let Some(own) = own_arc(view).filter(|_| !view.alone) else { return false };
-        let ahead = view.peers_after();
-        let members = view.params.register_set_size(ahead.len() + 1);
+    pub(super) fn is_short(&self, around: &Surroundings<'_>) -> bool {
+        let Some(own) = own_arc(around).filter(|_| !around.alone) else { return false };
+        let ahead = around.peers_after();
+        let members = around.params.register_set_size(ahead.len() + 1);
         self.voters_among(&ahead, members, &own) + 1 < members
-            || self.chunks_only_here(view, &ahead, &own) > 0
+            || self.chunks_only_here(around, &ahead, &own) > 0
     }
 
     fn voters_among(&self, ahead: &[Contact], members: usize, own: &Interval) -> usize {
@@ -81,8 +86,13 @@ impl Replication {
         ahead.iter().take(members.saturating_sub(1)).filter(is_open).count()
     }
 
-    fn chunks_only_here(&self, view: &View<'_>, ahead: &[Contact], own: &Interval) -> u64 {
-        let others = usize::from(view.params.replicas).saturating_sub(1);
+    fn chunks_only_here(
+        &self,
+        around: &Surroundings<'_>,
+        ahead: &[Contact],
+        own: &Interval,
+    ) -> u64 {
+        let others = usize::from(around.params.replicas).saturating_sub(1);
         let compared = ahead.iter().take(others).filter_map(|keeper| {
             self.shown(Kind::Chunks, keeper, own).map(|shown| shown.only_here)
         });
@@ -95,8 +105,8 @@ impl Replication {
     }
 }
 
-fn own_arc(view: &View<'_>) -> Option<Interval> {
-    view.kept_arcs(1).first().copied()
+fn own_arc(around: &Surroundings<'_>) -> Option<Interval> {
+    around.kept_arcs(1).first().copied()
 }
 
 fn covers(arc: &Interval, other: &Interval) -> bool {

@@ -10,7 +10,7 @@ use crate::message::ring::{Kind, MAX_PAGE, Request, Response};
 use crate::outbox::{Outbox, StoreOwner};
 use crate::peer::Contact;
 use crate::register::{FIRST_EPOCH, Register};
-use crate::view::View;
+use crate::surroundings::Surroundings;
 
 /// Requests that wait for the disk; more are answered "busy" (guess).
 const MAX_SERVING: usize = 1024;
@@ -41,7 +41,7 @@ impl Replication {
     pub(crate) fn serve(
         &mut self,
         out: &mut Outbox,
-        view: &View<'_>,
+        around: &Surroundings<'_>,
         reply: ReplyId,
         from: Contact,
         request: Request,
@@ -53,7 +53,7 @@ impl Replication {
         let (serving, command) = match request {
             Request::ReadRegister { part, epoch, key } => {
                 let point = key.id();
-                if let Some(response) = wrong_view(view, part, epoch, point) {
+                if let Some(response) = wrong_view(around, part, epoch, point) {
                     out.reply(reply, response);
                     return;
                 }
@@ -70,7 +70,7 @@ impl Replication {
                     out.reply(reply, Response::Refused(Refusal::Malformed));
                     return;
                 }
-                if let Some(response) = wrong_view(view, part, epoch, point) {
+                if let Some(response) = wrong_view(around, part, epoch, point) {
                     out.reply(reply, response);
                     return;
                 }
@@ -78,7 +78,7 @@ impl Replication {
             }
             Request::Digest { kind, arc } => {
                 // Of chunks nobody claims to hold all.
-                let was_complete = kind == Kind::Registers && self.holds_all(view, &arc);
+                let was_complete = kind == Kind::Registers && self.holds_all(around, &arc);
                 (Serving::Digest { arc, was_complete }, StoreCommand::Digest { kind, arc })
             }
             Request::List { kind, arc, after } => {
@@ -109,7 +109,7 @@ impl Replication {
     pub(super) fn finish_serving(
         &mut self,
         out: &mut Outbox,
-        view: &View<'_>,
+        around: &Surroundings<'_>,
         reply: ReplyId,
         outcome: StoreOutcome,
     ) {
@@ -123,7 +123,7 @@ impl Replication {
                 None => Response::Accepted,
             },
             (Serving::Digest { arc, was_complete }, StoreOutcome::Digest { digest, count }) => {
-                let open = was_complete && self.holds_all(view, &arc);
+                let open = was_complete && self.holds_all(around, &arc);
                 Response::Digest { digest, count, open }
             }
             (Serving::List, StoreOutcome::Registers { entries, last }) => {
@@ -143,8 +143,8 @@ impl Replication {
 
     /// Whether every register of an arc is held, for those who pull: open, or not kept here and
     /// still held for those who keep it. What is kept and not open yet may lack writes.
-    fn holds_all(&self, view: &View<'_>, arc: &Interval) -> bool {
-        let kept = possible_arcs(view, view.params.register_copies());
+    fn holds_all(&self, around: &Surroundings<'_>, arc: &Interval) -> bool {
+        let kept = possible_arcs(around, around.params.register_copies());
         let is_outside =
             |piece: &Interval| kept.arcs().iter().all(|kept| kept.intersection(piece).is_empty());
         let left = self.open.missing(arc);
@@ -153,8 +153,8 @@ impl Replication {
 }
 
 /// The first view is the only one so far; of others nothing is known here.
-fn wrong_view(view: &View<'_>, part: u16, epoch: u64, point: Id) -> Option<Response> {
-    if part != point.part(view.params.part_bits) {
+fn wrong_view(around: &Surroundings<'_>, part: u16, epoch: u64, point: Id) -> Option<Response> {
+    if part != point.part(around.params.part_bits) {
         return Some(Response::Refused(Refusal::Malformed));
     }
     (epoch != FIRST_EPOCH).then_some(Response::Unknown)

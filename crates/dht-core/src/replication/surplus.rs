@@ -16,9 +16,9 @@ use crate::interval::{Interval, IntervalSet};
 use crate::message::ring::{Kind, Request, Response};
 use crate::outbox::{CallOwner, Outbox};
 use crate::peer::Contact;
+use crate::surroundings::{Surroundings, distinct};
 use crate::time::Instant;
 use crate::timer::Timer;
-use crate::view::{View, distinct};
 
 /// How long after a failure the keepers are looked up again (guess: as long as it takes to notice
 /// that a keeper died).
@@ -94,18 +94,20 @@ impl Replication {
     pub(crate) fn on_keepers(
         &mut self,
         out: &mut Outbox,
-        view: &View<'_>,
+        around: &Surroundings<'_>,
         kind: Kind,
         found: Option<(Contact, Option<Contact>, Vec<Contact>)>,
     ) {
         let (copies, enough) = match kind {
             Kind::Registers => {
-                let copies = view.params.register_copies();
+                let copies = around.params.register_copies();
                 (copies, majority(copies))
             }
-            Kind::Chunks => (usize::from(view.params.replicas), usize::from(view.params.replicas)),
+            Kind::Chunks => {
+                (usize::from(around.params.replicas), usize::from(around.params.replicas))
+            }
         };
-        let arcs = self.surplus_arcs(view, kind);
+        let arcs = self.surplus_arcs(around, kind);
         let Some(push) = self.surplus.pushes.get_mut(&kind) else { return };
         if !matches!(push.stage, Stage::LookingUp) {
             return;
@@ -124,7 +126,7 @@ impl Replication {
         push.stage = match (piece, keepers) {
             // If the ring takes us for a keeper, our own lists will soon say so too.
             (Some(piece), Some(keepers))
-                if keepers.iter().all(|held| held.key() != view.me.key()) =>
+                if keepers.iter().all(|held| held.key() != around.me.key()) =>
             {
                 let left = keepers.into_iter().take(enough);
                 let left = left.map(|contact| Keeper {
@@ -144,10 +146,10 @@ impl Replication {
     }
 
     /// Ranges changed: what fell out of them is surplus, what came back is not.
-    pub(super) fn note_surplus(&mut self, view: &View<'_>) {
-        let copies = usize::from(view.params.replicas);
-        let possible = possible_arcs(view, copies);
-        for arc in sure_arcs(view, copies) {
+    pub(super) fn note_surplus(&mut self, around: &Surroundings<'_>) {
+        let copies = usize::from(around.params.replicas);
+        let possible = possible_arcs(around, copies);
+        for arc in sure_arcs(around, copies) {
             self.surplus.kept_chunks.insert(arc);
             self.surplus.chunks.remove(&arc);
         }
@@ -170,9 +172,9 @@ impl Replication {
     }
 
     /// Begins to hand on the next pieces, if there are any.
-    pub(super) fn push_surplus(&mut self, now: Instant, view: &View<'_>) {
+    pub(super) fn push_surplus(&mut self, now: Instant, around: &Surroundings<'_>) {
         for kind in [Kind::Registers, Kind::Chunks] {
-            let arcs = self.surplus_arcs(view, kind);
+            let arcs = self.surplus_arcs(around, kind);
             if let Some(push) = self.surplus.pushes.get(&kind) {
                 let is_over = match &push.stage {
                     Stage::Wanted | Stage::LookingUp => false,
@@ -216,7 +218,7 @@ impl Replication {
     pub(super) fn on_push_answer(
         &mut self,
         now: Instant,
-        view: &View<'_>,
+        around: &Surroundings<'_>,
         number: u64,
         response: Option<&Response>,
     ) {
@@ -233,7 +235,7 @@ impl Replication {
             }
             if left.is_empty() {
                 let (kind, piece) = (*kind, *piece);
-                return self.handed_on(now, view, kind, &piece);
+                return self.handed_on(now, around, kind, &piece);
             }
             if *failures > MAX_FAILURES {
                 push.stage = Stage::Resting { until: now.after(REST) };
@@ -243,7 +245,7 @@ impl Replication {
     }
 
     /// Its keepers have a piece: this node need not hold it any more.
-    fn handed_on(&mut self, now: Instant, view: &View<'_>, kind: Kind, piece: &Interval) {
+    fn handed_on(&mut self, now: Instant, around: &Surroundings<'_>, kind: Kind, piece: &Interval) {
         self.surplus.failures = 0;
         self.surplus.pushes.remove(&kind);
         match kind {
@@ -251,7 +253,7 @@ impl Replication {
             Kind::Chunks => self.surplus.chunks.remove(piece),
         }
         self.changed |= kind == Kind::Registers;
-        self.push_surplus(now, view);
+        self.push_surplus(now, around);
     }
 
     /// When keepers are to be asked again, if at all: at `soon`, or after a rest.
@@ -264,17 +266,17 @@ impl Replication {
         self.surplus.pushes.values().filter_map(due).min()
     }
 
-    fn surplus_arcs(&self, view: &View<'_>, kind: Kind) -> Vec<Interval> {
-        if view.alone {
+    fn surplus_arcs(&self, around: &Surroundings<'_>, kind: Kind) -> Vec<Interval> {
+        if around.alone {
             return Vec::new();
         }
         match kind {
             Kind::Registers => {
-                outside(&self.held, &possible_arcs(view, view.params.register_copies()))
+                outside(&self.held, &possible_arcs(around, around.params.register_copies()))
             }
             Kind::Chunks => {
-                let copies = usize::from(view.params.replicas);
-                outside(&self.surplus.chunks, &possible_arcs(view, copies))
+                let copies = usize::from(around.params.replicas);
+                outside(&self.surplus.chunks, &possible_arcs(around, copies))
             }
         }
     }

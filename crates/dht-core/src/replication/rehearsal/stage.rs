@@ -8,9 +8,9 @@ use crate::message::ring::{Request, Response};
 use crate::outbox::{CallOwner, StoreOwner};
 use crate::peer::Contact;
 use crate::quorum::Want;
+use crate::surroundings::Surroundings;
 use crate::time::Instant;
 use crate::timer::Timer;
-use crate::view::View;
 
 /// Every message and every disk takes so long.
 const DELAY: Duration = Duration::from_millis(1);
@@ -25,10 +25,10 @@ pub(super) enum Mail {
 
 /// Calls a machine of a member with what all of them need.
 macro_rules! with {
-    ($member:expr, $params:expr, |$machine:ident, $out:ident, $view:ident| $body:expr) => {{
+    ($member:expr, $params:expr, |$machine:ident, $out:ident, $around:ident| $body:expr) => {{
         let member = $member;
         let (me, params) = (member.me.clone(), $params);
-        let $view = &View {
+        let $around = &Surroundings {
             me: &me,
             params: &params,
             alone: member.alone,
@@ -93,12 +93,12 @@ impl World {
         let member = self.member(n);
         match timer {
             Timer::Repair | Timer::RepairSoon => {
-                with!(member, params, |replication, out, view| replication
-                    .on_timer(out, view, timer));
+                with!(member, params, |replication, out, around| replication
+                    .on_timer(out, around, timer));
             }
             Timer::HandoffPoll => {
-                let progress = with!(member, params, |replication, out, view| replication
-                    .poll_handoff(out, view));
+                let progress = with!(member, params, |replication, out, around| replication
+                    .poll_handoff(out, around));
                 self.progress.extend(progress.map(|progress| (n, progress)));
             }
             Timer::QuorumDeadline(number) => {
@@ -118,8 +118,8 @@ impl World {
         let params = self.params;
         let member = self.member(n);
         let is_open = member.replication.is_open(key);
-        with!(member, params, |quorum, out, view| {
-            quorum.on_lookup(out, view, is_open, number, Ok((candidates, 1)));
+        with!(member, params, |quorum, out, around| {
+            quorum.on_lookup(out, around, is_open, number, Ok((candidates, 1)));
         });
         self.collect(n);
     }
@@ -137,8 +137,8 @@ impl World {
                 let member = self.member(to);
                 match lie {
                     Some(response) => member.out.reply(reply, response),
-                    None => with!(member, params, |replication, out, view| replication
-                        .serve(out, view, reply, from, request)),
+                    None => with!(member, params, |replication, out, around| replication
+                        .serve(out, around, reply, from, request)),
                 }
             }
             Mail::Response { rpc, response } => {
@@ -156,8 +156,8 @@ impl World {
                 if stored {
                     member.disk.chunks.insert(chunk.id(), chunk);
                 }
-                with!(member, params, |replication, out, view| replication
-                    .on_fetched(out, view, number, chunk, stored));
+                with!(member, params, |replication, out, around| replication
+                    .on_fetched(out, around, number, chunk, stored));
                 self.fetched.push((to, chunk));
             }
         }
@@ -171,11 +171,11 @@ impl World {
             Some(StoreOwner::Quorum(number)) => {
                 let key = member.quorum.key(number);
                 let open = key.is_some_and(|key| member.replication.is_open(key.id()));
-                with!(member, params, |quorum, out, view| quorum
-                    .on_stored(out, view, number, open, outcome));
+                with!(member, params, |quorum, out, around| quorum
+                    .on_stored(out, around, number, open, outcome));
             }
-            Some(owner) => with!(member, params, |replication, out, view| replication
-                .on_stored(out, view, owner, outcome)),
+            Some(owner) => with!(member, params, |replication, out, around| replication
+                .on_stored(out, around, owner, outcome)),
             None => {}
         }
     }
@@ -184,14 +184,14 @@ impl World {
         let params = self.params;
         let member = self.member(n);
         match owner {
-            CallOwner::Quorum(number) => with!(member, params, |quorum, out, view| quorum
-                .on_response(out, view, number, to, response)),
-            CallOwner::Repair(number) => with!(member, params, |replication, out, view| {
-                replication.on_response(out, view, number, response);
+            CallOwner::Quorum(number) => with!(member, params, |quorum, out, around| quorum
+                .on_response(out, around, number, to, response)),
+            CallOwner::Repair(number) => with!(member, params, |replication, out, around| {
+                replication.on_response(out, around, number, response);
             }),
             CallOwner::Handoff(number) => {
-                let progress = with!(member, params, |replication, out, view| replication
-                    .on_handoff_answer(out, view, number, response));
+                let progress = with!(member, params, |replication, out, around| replication
+                    .on_handoff_answer(out, around, number, response));
                 self.progress.extend(progress.map(|progress| (n, progress)));
             }
             _ => {}
@@ -206,8 +206,8 @@ impl World {
             let before = self.before(number(&owner)).first().map(|n| place(*n, 1));
             let found = Some((owner, before, keepers.collect()));
             let params = self.params;
-            with!(self.member(n), params, |replication, out, view| replication
-                .on_keepers(out, view, kind, found));
+            with!(self.member(n), params, |replication, out, around| replication
+                .on_keepers(out, around, kind, found));
         }
     }
 

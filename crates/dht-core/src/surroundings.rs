@@ -8,7 +8,7 @@ use crate::peer::Contact;
 
 /// A node's surroundings at one moment, borrowed from the ring machine.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct View<'a> {
+pub(crate) struct Surroundings<'a> {
     pub(crate) me: &'a Contact,
     pub(crate) params: &'a RingParams,
     /// No neighbours, because there never were any or all of them left.
@@ -19,7 +19,7 @@ pub(crate) struct View<'a> {
     pub(crate) predecessors: &'a [Contact],
 }
 
-impl View<'_> {
+impl Surroundings<'_> {
     /// The distinct other peers clockwise from this node, nearest first.
     pub(crate) fn peers_after(&self) -> Vec<Contact> {
         distinct(self.me, self.successors)
@@ -70,7 +70,7 @@ mod tests {
         let params = RingParams::founding(RingId(1), 3);
         let me = contact(50);
         let before = [contact(40), contact(30), contact(20), contact(10)];
-        let view = |before| View {
+        let around = |before| Surroundings {
             me: &me,
             params: &params,
             alone: false,
@@ -78,8 +78,8 @@ mod tests {
             predecessors: before,
         };
         let arc = |a, b| Interval::new(Id::from_u64(a), Id::from_u64(b));
-        assert_eq!(view(&before).kept_arcs(3), [arc(40, 50), arc(30, 40), arc(20, 30)]);
-        assert_eq!(view(&before[..1]).kept_arcs(3), [arc(40, 50), arc(50, 40)]);
-        assert_eq!(view(&[]).kept_arcs(3), [], "in doubt, nothing");
+        assert_eq!(around(&before).kept_arcs(3), [arc(40, 50), arc(30, 40), arc(20, 30)]);
+        assert_eq!(around(&before[..1]).kept_arcs(3), [arc(40, 50), arc(50, 40)]);
+        assert_eq!(around(&[]).kept_arcs(3), [], "in doubt, nothing");
     }
 }
