@@ -23,6 +23,18 @@ fn lan_address() -> Option<String> {
     Some(socket.local_addr().ok()?.ip().to_string())
 }
 
+/// A node that listens on the host's own address is administered from there as over loopback.
+#[test]
+fn whoever_is_on_the_host_may_ask_a_node_to_leave() {
+    let Some(host) = lan_address() else { return };
+    let mut cluster = Cluster::empty(Settings::quick());
+    let addr = format!("{host}:{}", free_port());
+    let number = cluster.begin_with(&["--listen", &addr]);
+    cluster.ready(number);
+    let left = run(&["leave", "--json", "--node", &addr]).expect(0).json();
+    assert_eq!(left["left"], true);
+}
+
 /// Case 1: a node that is told to join itself is a ring of one, and says so once.
 #[test]
 fn joining_oneself_is_founding() {

@@ -80,6 +80,10 @@ pub(crate) struct Globals {
     /// Name of the ring; rings of other names never mix [default: default]
     #[arg(long, global = true, value_name = "NAME")]
     pub(crate) ring: Option<String>,
+    /// A key of this client's own, made if the file is missing, instead of one for the moment: nodes
+    /// that list it in --admins take `leave` from it
+    #[arg(long, global = true, value_name = "F")]
+    pub(crate) key_file: Option<PathBuf>,
     /// Secret of a private ring (not built yet)
     #[arg(long, global = true, value_name = "F", hide = true)]
     pub(crate) ring_secret_file: Option<PathBuf>,

@@ -19,10 +19,12 @@ mod stats;
 mod status;
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use dht_core::message::RingId;
 use dht_core::message::ring::Routing;
+use dht_net::Identity;
 use tokio::runtime::{Builder, Runtime};
 
 use super::address::{check_ring_name, parse_places};
@@ -144,7 +146,11 @@ fn client_config(globals: &Globals) -> Result<ClientConfig, Failure> {
     }
     let (ring, nodes) =
         parse_places(&nodes, ring).map_err(|error| Failure::usage(format!("--node: {error}")))?;
+    let identity = globals.key_file.as_deref().map(Identity::load_or_create).transpose();
+    let identity =
+        identity.map_err(|error| Failure::new(Kind::Io, format!("--key-file: {error}")))?;
     Ok(ClientConfig {
+        identity: identity.map(Arc::new),
         nodes,
         ring_name: ring.unwrap_or_else(|| DEFAULT_RING_NAME.to_owned()),
         timeout: globals.timeout,

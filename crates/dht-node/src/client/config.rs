@@ -1,6 +1,9 @@
 //! What a client is started with.
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use dht_net::Identity;
 
 use crate::node::{DEFAULT_RING_NAME, JoinAddr};
 
@@ -13,6 +16,8 @@ pub struct ClientConfig {
     pub ring_name: String,
     /// Longest time without progress: until an answer, or until the next bytes of a file.
     pub timeout: Duration,
+    /// The client's key: nodes that list it take admin requests from it. `None`: one for the moment.
+    pub identity: Option<Arc<Identity>>,
     /// Bounds everything the client does, from [`Client::connect`](super::Client::connect) on;
     /// `None`: no bound.
     pub deadline: Option<Duration>,
@@ -25,6 +30,7 @@ impl ClientConfig {
             nodes,
             ring_name: DEFAULT_RING_NAME.to_owned(),
             timeout: DEFAULT_TIMEOUT,
+            identity: None,
             deadline: None,
         }
     }

@@ -199,7 +199,7 @@ fn attempt_text(attempt: &Attempt) -> String {
 fn refusal_text(refusal: &Refusal) -> String {
     match refusal {
         Refusal::NotAdmin => {
-            "this is taken over loopback or from keys listed in `admins` only".to_owned()
+            "this is taken from its own machine or from keys listed in its `admins` only".to_owned()
         }
         Refusal::Overloaded { retry_after_ms } => {
             format!("too much is going on there; try again in {retry_after_ms} ms")

@@ -20,13 +20,13 @@ mod walk;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use dht_core::Contact;
 use dht_core::message::Hello;
 use dht_core::message::client::{
     ClientErrorCode, FileReport, InfoReport, ListedKey, LookupReport, PutReport,
 };
 use dht_core::register::{Key, OperationId};
 use dht_core::stats::StatsReport;
+use dht_core::{Contact, PeerKey};
 use dht_net::{Endpoint, EndpointConfig, Identity};
 use tokio::io::{AsyncRead, AsyncWrite};
 
@@ -47,6 +47,7 @@ use pace::Pace;
 #[derive(Debug)]
 pub struct Client {
     endpoint: Endpoint,
+    key: PeerKey,
     config: ClientConfig,
     pace: Pace,
     current: Mutex<Current>,
@@ -70,12 +71,18 @@ impl Client {
             observed: None,
             member: false,
         };
-        let identity = Arc::new(Identity::generate());
+        let identity = config.identity.clone().unwrap_or_else(|| Arc::new(Identity::generate()));
+        let key = identity.key();
         let (endpoint, _nobody_calls_a_client) =
             Endpoint::bind(EndpointConfig::new(config.ring_name.clone()), identity, hello)?;
         let pace = Pace::new(config.timeout, config.deadline);
         let current = connect::first_to_answer(&endpoint, pace, &config.nodes, &[]).await?;
-        Ok(Client { endpoint, config, pace, current: Mutex::new(current) })
+        Ok(Client { endpoint, key, config, pace, current: Mutex::new(current) })
+    }
+
+    /// The client's public key.
+    pub fn key(&self) -> PeerKey {
+        self.key
     }
 
     /// The member that is asked now.
