@@ -317,6 +317,46 @@ fn signals_stop_a_node() {
     }
 }
 
+/// Case 72: a get that nobody reads on, and copies that are being made, hold nobody back.
+#[test]
+fn signals_end_transfers() {
+    let mut cluster = Cluster::ring(3, Settings::quick());
+    // More than pipes and windows hold.
+    let content = data::bytes(24 << 20, 5);
+    cluster.put(0, "big", &content);
+    let addr = cluster.addr(0);
+    let begin = || {
+        let mut child = command(&["get", "big", "--node", &addr])
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .expect("the binary can be started");
+        let mut first = [0];
+        let stdout = child.stdout.as_mut().expect("it is piped");
+        std::io::Read::read_exact(stdout, &mut first).expect("it begins");
+        child
+    };
+    let mut child = begin();
+    signal_process(child.id(), "INT");
+    let ended = wait_for("the client ends", || {
+        child.try_wait().expect("it is ours").ok_or_else(|| "it runs".to_owned())
+    });
+    assert_eq!(ended.code(), Some(130));
+
+    // A joiner takes chunks over; it is told to stop as soon as it has its place.
+    let joiner = cluster.add();
+    cluster.process(joiner).signal(Signal::Term);
+    assert_eq!(cluster.ended(joiner), 0, "{}", cluster.log(joiner));
+
+    let mut child = begin();
+    cluster.process(0).signal(Signal::Term);
+    assert_eq!(cluster.ended(0), 0, "{}", cluster.log(0));
+    child.kill().expect("it is ours");
+    child.wait().expect("it is ours");
+    cluster.start(0, &[]);
+    cluster.ready(0);
+    cluster.check(0, "big", &content);
+}
+
 /// Case 72: a client that is interrupted says so with its code and leaves nothing half-done.
 #[test]
 fn an_interrupted_put_leaves_no_file() {
