@@ -143,14 +143,6 @@ pub(crate) enum SettingsError {
         /// What is wrong with it.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// Two settings exclude each other.
-    #[error("{one} and {other} exclude each other; give one of them")]
-    Both {
-        /// One with its value.
-        one: String,
-        /// The other one.
-        other: String,
-    },
     /// The value asks for something that is not built yet.
     #[error("{written} is not built yet; only `{accepted}` is")]
     NotBuilt {

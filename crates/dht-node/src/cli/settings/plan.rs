@@ -98,12 +98,9 @@ impl Settings {
     }
 
     fn data_place(&self, ring_name: &str) -> Result<DataPlace, SettingsError> {
-        let (ephemeral, dir) = (self.named("ephemeral"), self.named("data-dir"));
+        let dir = self.named("data-dir");
+        // In memory for once, whatever directory is named, is a fair wish.
         if self.read("ephemeral", |text| text.parse::<bool>())? == Some(true) {
-            // In memory for once, whatever the file says, is a fair wish; both at one place is none.
-            if dir.value().is_some() && dir.whence == ephemeral.whence {
-                return Err(SettingsError::Both { one: ephemeral.written(), other: dir.written() });
-            }
             return Ok(DataPlace::Ephemeral);
         }
         match dir.value() {
@@ -324,9 +321,9 @@ mod tests {
     }
 
     #[test]
-    fn data_is_kept_in_one_place() {
-        let both = plan(&[("ephemeral", "true"), ("data-dir", "d")]).expect_err("two places");
-        assert!(matches!(both, SettingsError::Both { .. }), "{both}");
+    fn ephemeral_wins_over_a_directory() {
+        let both = plan(&[("ephemeral", "true"), ("data-dir", "d")]).expect("a fair wish");
+        assert_eq!(both.node.data, DataPlace::Ephemeral);
         let environment = vec![("DHT_NODE_DATA_DIR".to_owned(), "d".to_owned())];
         let flags = vec![("ephemeral", vec!["true".to_owned()])];
         let settings = gather(Sources { environment, flags, ..Sources::default() });
