@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use dht_core::message::Answer;
 use futures_util::FutureExt;
 use quinn::{ReadError, RecvStream, SendStream, VarInt, WriteError};
@@ -53,6 +53,27 @@ impl BodyReader {
             }
             if !self.fill_in_time().await? {
                 return Ok(None);
+            }
+        }
+    }
+
+    /// Like [`BodyReader::read`], with all that has arrived behind it, as far as `max`, in one piece:
+    /// for whoever pays for each piece, as a file does with a system call. Bytes come in datagrams
+    /// of a few KiB. Waits for nothing but the first byte.
+    pub async fn read_gathered(&mut self, max: usize) -> Result<Option<Bytes>, BodyError> {
+        let Some(first) = self.read(max).await? else { return Ok(None) };
+        let mut gathered = BytesMut::new();
+        loop {
+            let room = max - first.len().max(gathered.len());
+            if let Some(more) = self.deframer.take(room) {
+                if gathered.is_empty() {
+                    gathered.reserve(max);
+                    gathered.extend_from_slice(&first);
+                }
+                gathered.extend_from_slice(&more);
+            } else if room == 0 || !matches!(self.fill().now_or_never(), Some(Ok(true))) {
+                // An error is told by the next read.
+                return Ok(Some(if gathered.is_empty() { first } else { gathered.freeze() }));
             }
         }
     }

@@ -54,6 +54,16 @@ async fn bulk_flows_both_ways_and_arrives_whole() {
         }
         assert_eq!(got, content(len as usize));
         assert_eq!(reply.body.read(1).await, Ok(None), "the end stays the end");
+        for most in [1000, 1 << 20] {
+            let mut reply = a.endpoint.request(&b.record(), get(len)).await.expect("answered");
+            let mut got = Vec::new();
+            while let Some(bytes) = reply.body.read_gathered(most).await.expect("no reset") {
+                assert!(!bytes.is_empty() && bytes.len() <= most);
+                got.extend_from_slice(&bytes);
+            }
+            assert_eq!(got, content(len as usize), "at most {most}");
+            assert_eq!(reply.body.read_gathered(most).await, Ok(None));
+        }
     }
     let sent = content(5_000_000);
     let chunk = ChunkRef { hash: *blake3::hash(&sent).as_bytes(), len: 5_000_000 };

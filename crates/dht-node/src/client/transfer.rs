@@ -139,7 +139,7 @@ impl Member {
         };
         let mut received = Sent { size: 0, hasher: blake3::Hasher::new() };
         loop {
-            let next = self.pace.step(Doing::Receiving, body.read(PIECE)).await?;
+            let next = self.pace.step(Doing::Receiving, body.read_gathered(PIECE)).await?;
             let Some(bytes) = next.map_err(|error| self.broken(error))? else { break };
             received.add(&bytes);
             // More than was announced is refused before it is written.

@@ -52,7 +52,7 @@ pub(super) async fn put(
         return Err(ClientFailure::usage(message).into());
     }
     let mut upload = Upload::new(shared.clone(), params, chunk_size);
-    while let Some(piece) = body.read(PIECE).await.map_err(|_| PutError::Aborted)? {
+    while let Some(piece) = body.read_gathered(PIECE).await.map_err(|_| PutError::Aborted)? {
         upload.feed(piece).await?;
     }
     let content = upload.finish().await?;
