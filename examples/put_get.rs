@@ -1,6 +1,6 @@
 //! One node in this process, one client: a file goes in and comes out.
 //!
-//! `cargo run --example put_get`
+//! `cargo run --release --example put_get`
 
 use std::error::Error;
 

@@ -1,6 +1,6 @@
 //! Five nodes in this process form a ring; one is killed, and the others close the gap.
 //!
-//! `cargo run --example ring_of_five`
+//! `cargo run --release --example ring_of_five`
 
 use std::error::Error;
 

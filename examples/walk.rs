@@ -1,7 +1,7 @@
 //! The price of a plain walk: one key, looked up with successor lists of different depths, hop by
 //! hop.
 //!
-//! `cargo run --example walk`
+//! `cargo run --release --example walk`
 
 use std::error::Error;
 

@@ -37,7 +37,7 @@ impl ExactHops {
         let sum: f64 =
             probability.iter().enumerate().map(|(hops, share)| hops as f64 * share).sum();
         // Many shares were added up; without their dust, what equals the formula prints equal to it.
-        let mean = (sum * DUST).round() / DUST;
+        let mean = without_dust(sum);
         ExactHops { probability, mean }
     }
 }
@@ -112,6 +112,11 @@ pub fn chi_square_p(counts: &[u64], exact: &ExactHops) -> Option<f64> {
 /// Steps of a mean of hops, one over this: far above the rounding of a million sums of numbers up to
 /// one, 2^-53 each, and far below what any figure shows.
 const DUST: f64 = 1e9;
+
+/// Rounds away what sums of floating numbers leave behind: equal means print equal.
+pub(crate) fn without_dust(mean: f64) -> f64 {
+    (mean * DUST).round() / DUST
+}
 
 #[cfg(test)]
 mod tests {

@@ -32,6 +32,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 
 pub use config::{ClientConfig, DEFAULT_TIMEOUT, MAX_NODES};
 pub use error::{Attempt, AttemptError, ClientError, Doing};
+pub(crate) use exact::without_dust;
 pub use exact::{ExactHops, chi_square_p};
 pub use member::{IdentityReport, LookupTarget, MAX_LISTED_CHUNKS, Member, Page};
 pub use problems::{Problem, ProblemKind};

@@ -156,7 +156,8 @@ async fn ask_the_unmet(client: &Client, trail: &mut Trail) {
 
 async fn ask(client: &Client, contact: &Contact) -> Option<NeighborhoodReport> {
     let member = tokio::time::timeout(DIAL_WITHIN, client.dial(contact)).await.ok()?.ok()?;
-    let report = member.neighborhood().await.ok()?;
+    // A connection may lead to one that died without a word.
+    let report = tokio::time::timeout(ANSWER_WITHIN, member.neighborhood()).await.ok()?.ok()?;
     // Whoever answers speaks of itself, or the walk could be led in circles of made-up members.
     (report.contact.id == contact.id).then_some(report)
 }
@@ -176,6 +177,8 @@ pub const MAX_WALK: usize = 10_000;
 /// goes out again after 1 s (RFC 9002, section 6.2.2); a dead neighbour must not make the rest of the
 /// walk old news.
 const DIAL_WITHIN: Duration = Duration::from_millis(2500);
+/// How long a member may take to answer then. 3 s (guess: as long as members give each other).
+const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 /// Most links that are asked whether they live, beside the walk (guess).
 const MAX_UNMET: usize = 256;
 

@@ -130,7 +130,7 @@ pub(crate) struct SimHopsArgs {
     /// All chance
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Fresh random rings for each size [default: enough for a spread below 0.3 %]
+    /// Fresh random rings for each size [default: enough that they differ by less than 0.3 %: one, for `successors`]
     #[arg(long, value_name = "M")]
     pub(crate) rings: Option<u32>,
     /// A picture (not built yet)

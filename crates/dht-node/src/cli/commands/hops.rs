@@ -13,6 +13,7 @@ use crate::cli::progress::Progress;
 use crate::cli::units::count;
 use crate::client::{
     Client, ExactHops, SurveyPlan, SurveyRow, Walk, WalkedMember, chi_square_p, survey,
+    without_dust,
 };
 
 /// The depths that are measured (`docs/cli.md`).
@@ -83,7 +84,7 @@ fn row(nodes: usize, depth: u16, exact: &ExactHops, measured: Option<SurveyRow>)
         p90: hops.quantile(0.9),
         p99: hops.quantile(0.99),
         max: hops.max(),
-        expected: theory::expected_mean(routing, nodes as u64, depth),
+        expected: theory::expected_mean(routing, nodes as u64, depth).map(without_dust),
         expected_here: Some(exact.mean),
         growth: theory::growth(routing),
         failed,

@@ -13,7 +13,8 @@ use crate::client::{IdentityReport, hex};
 pub(super) fn run(globals: &Globals, output: Output) -> Result<Exit, Failure> {
     with_client(globals, async |client| {
         let identity = client.identify().await?;
-        let json = shape(identity, client.member().remote());
+        let own = globals.key_file.as_ref().map(|_| HexJson(client.key().0));
+        let json = IdJson { client_key: own, ..shape(identity, client.member().remote()) };
         output.result(&json, || for_people(&json, output))?;
         Ok(Exit::Done)
     })
@@ -34,6 +35,7 @@ fn shape(identity: IdentityReport, answers_at: SocketAddr) -> IdJson {
         state: identity.state.as_str(),
         version: identity.version,
         ticket,
+        client_key: None,
     }
 }
 
@@ -46,5 +48,8 @@ fn for_people(json: &IdJson, output: Output) -> String {
     table.add_row(["state", json.state]);
     table.add_row(["version", &json.version]);
     table.add_row(["ticket", &json.ticket]);
+    if let Some(own) = &json.client_key {
+        table.add_row(["your own key", &hex(&own.0)]);
+    }
     table_text(&table)
 }

@@ -197,7 +197,7 @@ fn for_people(json: &PutJson, key: &Key) -> String {
     let copies = if json.acks >= json.wanted {
         format!("{} on disk", count(json.wanted.into(), "copy"))
     } else {
-        format!("{} of {} copies on disk, the rest follow", json.acks, json.wanted)
+        format!("{} of {} copies on disk so far", json.acks, json.wanted)
     };
     format!(
         "stored {} as {}: {}, {copies}, {}, {} ms\n",

@@ -127,7 +127,7 @@ fn histogram(text: &mut String, title: &str, hops: &HopCountsJson, output: Outpu
     let Some(mean) = hops.mean else { return };
     let expected = hops
         .expected
-        .map_or(String::new(), |mean| format!(", expected {mean:.2} for askers drawn evenly"));
+        .map_or(String::new(), |mean| format!(", {mean:.2} expected now, for askers drawn evenly"));
     text.push_str(&format!("\n{title}: mean {mean:.2}{expected}\n"));
     let most = hops.histogram.iter().copied().max().unwrap_or(1).max(1);
     let mut table = output.table(&[">hops", ">lookups", ""]);

@@ -288,6 +288,8 @@ pub(crate) struct IdJson {
     pub(crate) version: String,
     /// What `--join` and `--node` take anywhere.
     pub(crate) ticket: String,
+    /// The public key of the client itself, if it has one of its own.
+    pub(crate) client_key: Option<HexJson>,
 }
 
 /// `leave`.

@@ -246,6 +246,7 @@ fn identity() -> IdJson {
         state: "member",
         version: text(),
         ticket: text(),
+        client_key: Some(hash()),
     }
 }
 
