@@ -96,6 +96,11 @@ fn what_is_not_built_says_so() {
         &["repair"],
         &["bench"],
     ];
+    for words in ["repair --now --json", "placement locate --json", "sim check --seeds 1..2 --json"]
+    {
+        let said = run(&words.split(' ').collect::<Vec<_>>()).expect(2);
+        assert_eq!(said.error_code(), "usage", "{words}: {said}");
+    }
     for args in commands {
         let mut all = args.to_vec();
         all.extend(["--node", &addr]);

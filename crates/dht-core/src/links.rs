@@ -46,6 +46,11 @@ impl Links {
         }
     }
 
+    /// How many entries the list is kept at.
+    pub(crate) fn list_len(&self) -> usize {
+        self.list_len
+    }
+
     /// Takes over a successor list, as far as `cut` lets it. Whether anything changed.
     pub(crate) fn set_successors(&mut self, list: impl IntoIterator<Item = Contact>) -> bool {
         let list = self.cut(list);

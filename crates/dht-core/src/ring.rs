@@ -158,7 +158,14 @@ impl Ring {
     /// Let in by `member`, with its list (`docs/protocol.md`, JOIN): the list is taken over whole,
     /// and the head is told at once.
     pub(crate) fn joined(&mut self, out: &mut Outbox, member: Contact, answer: Neighbors) {
-        self.links.set_successors(answer.successors.into_iter().chain([member.clone()]));
+        // A full list of which an earlier life of ours was left out ends before the member's own
+        // place by more than it can show: the member is not what comes after its last entry.
+        let leaves_out = answer.successors.len() + 1 == self.links.list_len()
+            && answer.predecessor.is_some()
+            && answer.successors.last().map(|last| last.id)
+                != answer.predecessor.as_ref().map(|held| held.id);
+        let end = (!leaves_out).then(|| member.clone());
+        self.links.set_successors(answer.successors.into_iter().chain(end));
         self.links.set_predecessor(Some(member.clone()));
         self.standing = Standing::Member;
         self.introduce_to = Some(member);

@@ -206,10 +206,13 @@ pub struct DiskReport {
 }
 
 impl DiskReport {
-    /// Whether little is left: less than a twentieth, and less than 10 GiB (guess: on a large disk a
-    /// twentieth is still room for months).
+    /// Whether little is left: less than a twentieth, but on a large disk less than 10 GiB, which is
+    /// room for months, and on a small one less than 64 MiB, or a quarter: chunks are refused before
+    /// the last of it is taken (guesses).
     pub fn is_nearly_full(&self) -> bool {
-        self.available < self.total / 20 && self.available < 10 << 30
+        let large = (self.total / 20).min(10 << 30);
+        let small = (self.total / 4).min(64 << 20);
+        self.available < large.max(small)
     }
 }
 
@@ -341,6 +344,8 @@ mod tests {
         assert!(!is_nearly_full(100 * GIB, 5 * GIB));
         assert!(!is_nearly_full(1000 * GIB, 10 * GIB), "room for months");
         assert!(!is_nearly_full(0, 0) && !is_nearly_full(u64::MAX, u64::MAX));
+        assert!(is_nearly_full(20 << 20, 4 << 20) && !is_nearly_full(20 << 20, 5 << 20));
+        assert!(is_nearly_full(GIB, 60 << 20) && !is_nearly_full(GIB, 64 << 20));
     }
 
     #[test]

@@ -56,9 +56,9 @@ fn check_request(request: &mut Request, book: &RecordBook) -> bool {
         Request::Candidate { contact: one }
         | Request::ProbeFor { target: one }
         | Request::Unify { via: one, ttl: _ } => essential(one, book),
-        Request::Leave { successors, predecessor, for_good: _ } => {
+        Request::Leave { successors, predecessor, for_good: _, remembered } => {
             optional(predecessor, book);
-            list(successors, book)
+            list(successors, book) && list(remembered, book)
         }
         Request::WriteRegister { register, part: _, epoch: _ } => check_register(register),
         Request::FetchRegisters { ids } => ids.len() <= MAX_PAGE,
@@ -266,9 +266,15 @@ mod tests {
             successors: vec![forged(1)],
             predecessor: Some(forged(2)),
             for_good: true,
+            remembered: vec![forged(3)],
         });
         assert!(check_frame(&mut frame, &book));
-        let empty = Request::Leave { successors: vec![], predecessor: None, for_good: true };
+        let empty = Request::Leave {
+            successors: vec![],
+            predecessor: None,
+            for_good: true,
+            remembered: vec![],
+        };
         assert_eq!(frame, ring(empty));
     }
 

@@ -32,10 +32,11 @@ use output::Output;
 /// Runs the program with the arguments and the environment of this process.
 pub fn main() -> ExitCode {
     let arguments: Vec<OsString> = std::env::args_os().collect();
-    let cli = match Cli::try_parse_from(&arguments) {
+    let mut cli = match Cli::try_parse_from(&arguments) {
         Ok(cli) => cli,
         Err(error) => return ExitCode::from(explain(&arguments, &error) as u8),
     };
+    cli.globals.json = cli.wants_json();
     let output = Output::new(&cli.globals);
     let exit = match commands::run(cli, output) {
         Ok(exit) => exit,

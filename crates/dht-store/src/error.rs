@@ -214,6 +214,17 @@ pub enum OpenError {
         /// Where it should be.
         path: PathBuf,
     },
+    /// The store had a folder of chunks and has none: its disk may not be mounted. Started without it,
+    /// the node would count copies that it does not have.
+    #[error(
+        "the folder of chunks {} is gone: mount its disk or restore it; if the chunks are lost, make \
+         an empty folder there, and they come back from other members as they are missed",
+        path.display()
+    )]
+    ChunksMissing {
+        /// Where it should be.
+        path: PathBuf,
+    },
     /// The index does not open: it was cut short or overwritten from outside. The chunks can be
     /// found again by looking at their files; the registers held here cannot, and would have to
     /// come back from other members.

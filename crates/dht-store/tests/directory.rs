@@ -277,6 +277,19 @@ fn only_so_many_rotten_files_are_kept() {
     assert!(dir.path().join("quarantine").join("index.redb.0").exists());
 }
 
+/// Case 80, where only the folder of chunks lay on the disk that is not mounted.
+#[test]
+fn a_store_without_its_folder_of_chunks_is_refused() {
+    let dir = filled();
+    let (chunks, away) = (dir.path().join("chunks"), dir.path().join("tmp").join("away"));
+    fs::rename(&chunks, &away).expect("moves");
+    for _ in 0..2 {
+        let error = refused(dir.path(), Options::default());
+        assert!(matches!(error, OpenError::ChunksMissing { .. }), "{error}");
+        assert!(!chunks.exists(), "nothing is put in its place");
+    }
+}
+
 /// Ways in which an index is destroyed from outside.
 fn destroy(path: &Path, way: &str) {
     let len = fs::metadata(path).expect("there").len();

@@ -109,6 +109,9 @@ pub enum Request {
         predecessor: Option<Contact>,
         /// For good (`leave`), or coming back (a stop).
         for_good: bool,
+        /// Whom else the leaver would look for: it is the last to know them, perhaps. At most
+        /// [`MAX_CONTACTS`].
+        remembered: Vec<Contact>,
     },
     /// "There is another part of our ring; look up your own id + 1 through this member of it"
     /// (Shafaat et al., ring unification).

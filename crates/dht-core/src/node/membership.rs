@@ -24,6 +24,9 @@ const MAX_REDIRECTS: u32 = 64;
 /// Times in a row that a member may be busy before another one is asked: a turn takes a round trip or
 /// two, so thirty-one joiners before us are through (guess).
 const MAX_BUSY_TURNS: u32 = 32;
+/// How many remembered peers a leaver hands down: the silent first (guess: at 300 bytes each they fit
+/// a frame beside the lists).
+const MAX_HANDED_DOWN: usize = 64;
 /// Most members kept to join through.
 const MAX_VIA: usize = 64;
 /// How many neighbours further word of another part of the ring is passed (guess: a few starting
@@ -401,7 +404,14 @@ impl Node {
         };
         self.leave = Some(Departure { for_good, waiting_for: neighbors });
         self.out.set_timer(Timer::Unlink, UNLINK_PATIENCE);
-        self.ring.unlink(&mut self.out, for_good);
+        // Parts of the ring that this node lost sight of must not be lost with it.
+        let is_neighbor = |id: Id| {
+            links.successors().iter().chain(links.predecessors()).any(|held| held.id == id)
+        };
+        let mut remembered = self.remembered.contacts();
+        remembered.retain(|contact| !is_neighbor(contact.id));
+        remembered.truncate(MAX_HANDED_DOWN);
+        self.ring.unlink(&mut self.out, for_good, &remembered);
     }
 
     fn wants_place(&self) -> bool {

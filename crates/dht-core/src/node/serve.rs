@@ -78,8 +78,12 @@ impl Node {
             Request::ProbeFor { target } => {
                 out.call(CallOwner::ProbeFor(reply), &target, Request::Ping);
             }
-            Request::Leave { successors, predecessor, for_good } => {
+            Request::Leave { successors, predecessor, for_good, remembered } => {
                 out.reply(reply, Response::Done);
+                let me = self.ring.links().me().id;
+                for contact in bounded(remembered).iter().filter(|held| held.id != me) {
+                    self.remembered.note(contact, out.now);
+                }
                 self.ring.on_leave(out, from, bounded(successors), predecessor, for_good);
             }
             Request::Unify { via, ttl } => {

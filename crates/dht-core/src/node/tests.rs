@@ -118,6 +118,7 @@ fn the_last_neighbour_to_go_decides_between_alone_and_isolated() {
         successors: vec![contact(0), contact(10)],
         predecessor: Some(contact(10)),
         for_good: true,
+        remembered: vec![],
     };
     let now = world.now;
     let event = Event::Request { reply: ReplyId(u64::MAX), from: contact(20), request: leave };

@@ -46,7 +46,7 @@ impl Ring {
     }
 
     /// Tells both neighbours that we go. [`Change::Unlinked`] follows.
-    pub(crate) fn unlink(&mut self, out: &mut Outbox, for_good: bool) {
+    pub(crate) fn unlink(&mut self, out: &mut Outbox, for_good: bool, remembered: &[Contact]) {
         self.standing = Standing::Leaving;
         let mut told: Vec<Contact> = Vec::new();
         for neighbor in self.links.predecessor().into_iter().chain(self.links.head()) {
@@ -59,6 +59,7 @@ impl Ring {
                 successors: self.links.successors().to_vec(),
                 predecessor: self.links.predecessor().cloned(),
                 for_good,
+                remembered: remembered.to_vec(),
             };
             out.call(CallOwner::Unlink, neighbor, request);
         }

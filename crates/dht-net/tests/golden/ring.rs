@@ -52,6 +52,7 @@ fn requests() -> Vec<Request> {
             successors: vec![other_contact()],
             predecessor: Some(contact()),
             for_good: true,
+            remembered: vec![contact()],
         },
         Request::Unify { via: other_contact(), ttl: 2 },
         Request::ReadRegister { part: 4095, epoch: 1, key: key() },

@@ -208,6 +208,28 @@ pub(crate) struct CompletionsArgs {
     pub(crate) shell: clap_complete::Shell,
 }
 
+impl Cli {
+    /// Whether one JSON value is wanted, also where `--json` stands among the words that a command
+    /// ignores because it is not built yet.
+    pub(crate) fn wants_json(&self) -> bool {
+        let ignored = match &self.command {
+            Some(
+                Command::Repair(args)
+                | Command::Verify(args)
+                | Command::Bench(args)
+                | Command::Placement(args)
+                | Command::Man(args),
+            )
+            | Some(Command::Sim(SimArgs {
+                command: SimCommand::Churn(args) | SimCommand::Check(args),
+                ..
+            })) => args.rest.as_slice(),
+            _ => &[],
+        };
+        self.globals.json || ignored.iter().any(|word| word == "--json")
+    }
+}
+
 /// Whatever follows the name of a command that is not built yet.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct NotBuiltArgs {

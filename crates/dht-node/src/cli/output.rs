@@ -37,6 +37,11 @@ impl Output {
         Output { json, quiet: false, progress: false, color: ColorArg::Auto }
     }
 
+    /// Whether only results and errors are wanted.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.quiet
+    }
+
     /// Whether the result is one JSON value.
     pub(crate) fn is_json(&self) -> bool {
         self.json

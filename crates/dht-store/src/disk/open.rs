@@ -35,6 +35,11 @@ pub(super) fn open(
     if found == Found::Nothing {
         layout.write_marker(&*files, false)?;
     }
+    let chunks = layout.chunks();
+    let has_chunks = chunks.try_exists().map_err(|source| open_io("read", &chunks, source))?;
+    if found == Found::Store && !has_chunks {
+        return Err(OpenError::ChunksMissing { path: chunks });
+    }
     layout.create_folders(&*files)?;
     let open = || Index::open(&layout.index(), opener(layout.index(), options.cache_bytes, false));
     let index = if found == Found::Store {

@@ -10,6 +10,7 @@ use super::{refuse_secret, runtime};
 use crate::cli::args::{Globals, RunArgs};
 use crate::cli::exit::{Exit, Failure, Kind, one_line};
 use crate::cli::json::{ReadyJson, SettingJson, SettingsJson};
+use crate::cli::log::Log;
 use crate::cli::output::{Output, table_text};
 use crate::cli::settings::{Settings, Sources, Whence, gather};
 use crate::cli::signals::Signals;
@@ -28,9 +29,9 @@ pub(super) fn run(globals: &Globals, args: &RunArgs, output: Output) -> Result<E
     if args.print_config {
         return print(&settings, &plan.node.data, output);
     }
-    log::start(plan.log, globals.color)?;
+    let log = log::start(plan.log, globals.color)?;
     let runtime = runtime()?;
-    let outcome = runtime.block_on(serve(plan.node, output));
+    let outcome = runtime.block_on(serve(plan.node, output, &log));
     runtime.shutdown_background();
     outcome
 }
@@ -96,7 +97,7 @@ fn print(settings: &Settings, data: &DataPlace, output: Output) -> Result<Exit, 
 /// Settings without which there simply is no such thing.
 const NONE_BY_DEFAULT: [&str; 4] = ["join", "ring-secret-file", "admins", "log-file"];
 
-async fn serve(config: NodeConfig, output: Output) -> Result<Exit, Failure> {
+async fn serve(config: NodeConfig, output: Output, log: &Log) -> Result<Exit, Failure> {
     let mut signals = Signals::watch();
     let started = tokio::select! {
         biased;
@@ -108,7 +109,7 @@ async fn serve(config: NodeConfig, output: Output) -> Result<Exit, Failure> {
     let reason = tokio::select! {
         biased;
         () = signals.next() => stop(&node, &mut signals).await,
-        reason = live(&node, output) => reason,
+        reason = live(&node, output, log) => reason,
     };
     ended(&reason)
 }
@@ -130,16 +131,16 @@ fn greet(node: &Node) {
 }
 
 /// Announces that the node is ready, then waits for its end.
-async fn live(node: &Node, output: Output) -> StopReason {
+async fn live(node: &Node, output: Output, log: &Log) -> StopReason {
     let ready = match node.ready().await {
         Ok(ready) => ready,
         Err(reason) => return reason,
     };
-    announce(&ready, output).await;
+    announce(&ready, output, log).await;
     node.stopped().await
 }
 
-async fn announce(ready: &Ready, output: Output) {
+async fn announce(ready: &Ready, output: Output, log: &Log) {
     let (id, ring) = (ready.contact.id, &ready.ring_name);
     let line = if output.is_json() {
         let (listen, ring) = (ready.listen.to_string(), ring.clone());
@@ -157,8 +158,8 @@ async fn announce(ready: &Ready, output: Output) {
     if let Err(error) = written.await {
         tracing::debug!(%error, "the ready line could not be written");
     }
-    if io::stderr().is_terminal() && !output.is_json() {
-        output.note(&hint(&ready.contact, ready.listen, ring));
+    if io::stderr().is_terminal() && !output.is_json() && !output.is_quiet() {
+        log.say(&hint(&ready.contact, ready.listen, ring));
     }
 }
 

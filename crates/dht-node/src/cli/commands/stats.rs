@@ -79,17 +79,18 @@ fn for_people(json: &StatsJson, output: Output) -> String {
         ),
     ]);
     let time = |value: Option<u64>| value.map_or("-".to_owned(), show_micros);
-    let latency = &json.latency_us;
-    facts.add_row([
-        "latency",
-        &format!(
-            "p50 {}, p90 {}, p99 {}, max {}",
-            time(latency.p50),
-            time(latency.p90),
-            time(latency.p99),
-            time(latency.max)
-        ),
-    ]);
+    if let Some(latency) = &lookups.latency_us {
+        facts.add_row([
+            "latency",
+            &format!(
+                "p50 {}, p90 {}, p99 {}, max {}",
+                time(latency.p50),
+                time(latency.p90),
+                time(latency.p99),
+                time(latency.max)
+            ),
+        ]);
+    }
     let mut text = table_text(&facts);
     let own = format!("hops along {} at depth {}", json.routing, json.depth);
     histogram(&mut text, &own, &lookups.hops, output);

@@ -44,8 +44,6 @@ pub(crate) struct StatsJson {
     pub(crate) depth: u16,
     /// Lookups under its own routing and depth, and the others apart.
     pub(crate) lookups: LookupsJson,
-    /// Of lookups for clients.
-    pub(crate) latency_us: LatencyJson,
     /// Upkeep of the links.
     pub(crate) upkeep: UpkeepJson,
     /// What it stores.
@@ -98,6 +96,8 @@ pub(crate) struct LookupsJson {
     pub(crate) hops: HopCountsJson,
     /// The same for each other routing and depth.
     pub(crate) by_routing: Vec<RoutingCountsJson>,
+    /// How long those took that found the owner, under whatever routing; `null` in a sum.
+    pub(crate) latency_us: Option<LatencyJson>,
 }
 
 /// Lookups of one routing and depth.

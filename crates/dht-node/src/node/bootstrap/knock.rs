@@ -45,7 +45,15 @@ pub(super) async fn knock(endpoint: &Endpoint, join: &JoinAddr) -> Knock {
     let mut addrs = resolved;
     loop {
         match endpoint.dial_any(&addrs, None).await {
-            Ok(peer) => return answered(join, peer),
+            Ok(peer) => {
+                let key = peer.key;
+                let knock = answered(join, peer);
+                if matches!(knock, Knock::Unplaced) {
+                    // What it says of itself it says on a new connection.
+                    endpoint.disconnect(key);
+                }
+                return knock;
+            }
             // A name may stand for this node and for others.
             Err(DialError::Myself { addr }) => {
                 addrs.retain(|held| *held != addr);

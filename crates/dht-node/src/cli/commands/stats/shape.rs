@@ -2,8 +2,8 @@
 
 use dht_core::message::ring::Routing;
 use dht_core::stats::{
-    AtRisk, Histogram, LookupCounts, RepairCounts, StatsReport, StoreReport, TrafficReport,
-    UpkeepCounts,
+    AtRisk, Histogram, LatencyReport, LookupCounts, RepairCounts, StatsReport, StoreReport,
+    TrafficReport, UpkeepCounts,
 };
 use dht_core::theory;
 
@@ -20,7 +20,8 @@ pub(super) fn shape(stats: &StatsReport) -> StatsJson {
     let counts = stats.counters.lookups.get(&own).unwrap_or(&none);
     let others = stats.counters.lookups.iter().filter(|(kind, _)| **kind != own);
     let by_routing = others.map(|(kind, counts)| by_routing(*kind, counts, nodes)).collect();
-    let latency = &stats.latency;
+    let LatencyReport { p50, p90, p99, max } = stats.latency;
+    let latency = Some(LatencyJson { p50, p90, p99, max });
     StatsJson {
         peer: PeerJson::of(&stats.contact),
         ring: stats.ring_name.clone(),
@@ -33,12 +34,9 @@ pub(super) fn shape(stats: &StatsReport) -> StatsJson {
         successors: stats.successors.iter().map(|contact| contact.id).collect(),
         routing: routing_name(stats.routing),
         depth: stats.depth,
-        lookups: lookups(counts, theory::expected_mean(own.0, nodes, own.1), by_routing),
-        latency_us: LatencyJson {
-            p50: latency.p50,
-            p90: latency.p90,
-            p99: latency.p99,
-            max: latency.max,
+        lookups: LookupsJson {
+            latency_us: latency,
+            ..lookups(counts, theory::expected_mean(own.0, nodes, own.1), by_routing)
         },
         upkeep: upkeep(&stats.counters.upkeep),
         store: store(&stats.store, stats.corrupt),
@@ -67,6 +65,7 @@ pub(super) fn lookups(
         cached: counts.cached,
         hops: hops(&counts.hops, expected),
         by_routing,
+        latency_us: None,
     }
 }
 
