@@ -46,6 +46,11 @@ impl Links {
         }
     }
 
+    /// Whether this place stands in one of the lists.
+    pub(crate) fn is_neighbor(&self, id: Id) -> bool {
+        self.successors.iter().chain(&self.predecessors).any(|held| held.id == id)
+    }
+
     /// How many entries the list is kept at.
     pub(crate) fn list_len(&self) -> usize {
         self.list_len

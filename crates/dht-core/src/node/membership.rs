@@ -5,7 +5,6 @@ use std::time::Duration;
 use super::Node;
 use super::lookups::Reason;
 use crate::event::{Effect, Failure, Memory, Notice};
-use crate::id::Id;
 use crate::lookup::{LookupTarget, Owner};
 use crate::message::client::LookupFailure;
 use crate::message::ring::{Request, Response, Routing};
@@ -282,11 +281,8 @@ impl Node {
             return;
         }
         let links = self.ring.links();
-        let is_neighbor = |id: Id| {
-            links.successors().iter().chain(links.predecessors()).any(|held| held.id == id)
-        };
         let mut strangers = self.remembered.contacts();
-        strangers.retain(|contact| !is_neighbor(contact.id));
+        strangers.retain(|contact| !links.is_neighbor(contact.id));
         if strangers.is_empty() {
             return;
         }
@@ -405,11 +401,8 @@ impl Node {
         self.leave = Some(Departure { for_good, waiting_for: neighbors });
         self.out.set_timer(Timer::Unlink, UNLINK_PATIENCE);
         // Parts of the ring that this node lost sight of must not be lost with it.
-        let is_neighbor = |id: Id| {
-            links.successors().iter().chain(links.predecessors()).any(|held| held.id == id)
-        };
         let mut remembered = self.remembered.contacts();
-        remembered.retain(|contact| !is_neighbor(contact.id));
+        remembered.retain(|contact| !links.is_neighbor(contact.id));
         remembered.truncate(MAX_HANDED_DOWN);
         self.ring.unlink(&mut self.out, for_good, &remembered);
     }

@@ -80,9 +80,13 @@ impl Node {
             }
             Request::Leave { successors, predecessor, for_good, remembered } => {
                 out.reply(reply, Response::Done);
-                let me = self.ring.links().me().id;
-                for contact in bounded(remembered).iter().filter(|held| held.id != me) {
-                    self.remembered.note(contact, out.now);
+                // Strangers must not crowd out whom this node knew itself.
+                let links = self.ring.links();
+                if links.is_neighbor(from.id) {
+                    let me = links.me().id;
+                    for contact in bounded(remembered).iter().filter(|held| held.id != me) {
+                        self.remembered.note(contact, out.now);
+                    }
                 }
                 self.ring.on_leave(out, from, bounded(successors), predecessor, for_good);
             }

@@ -128,6 +128,27 @@ fn the_last_neighbour_to_go_decides_between_alone_and_isolated() {
     assert_eq!(world.nodes[&0].state(), NodeState::Isolated);
 }
 
+/// A neighbour that leaves hands down whom it remembers; a stranger's word counts for nothing.
+#[test]
+fn only_neighbours_hand_down_whom_they_remember() {
+    for (leaver, is_believed) in [(20, true), (77, false)] {
+        let mut world = World::ring(small(), &[0, 10, 20]);
+        let leave = Request::Leave {
+            successors: vec![],
+            predecessor: None,
+            for_good: true,
+            remembered: vec![contact(0), contact(50)],
+        };
+        let reply = ReplyId(u64::MAX);
+        let event = Event::Request { reply, from: contact(leaver), request: leave };
+        let now = world.now;
+        world.node(0).handle_event(now, event);
+        let remembered = world.nodes[&0].snapshot().remembered;
+        let knows = |n| remembered.iter().any(|held| number(held) == n);
+        assert_eq!((knows(50), knows(0)), (is_believed, false), "{leaver}");
+    }
+}
+
 /// The only peer that a returning node remembers shows it the way and dies before it is in.
 #[test]
 fn whoever_shows_the_way_back_is_remembered() {
