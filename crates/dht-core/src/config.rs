@@ -104,6 +104,9 @@ pub struct Config {
     /// How many peers that are not neighbours now are remembered. 64 by default (guess: some
     /// answer after months, and a list of 64 records is 10 KiB).
     pub max_remembered: usize,
+    /// Whether the node keeps registers and chunks. Always, but in simulations of links and lookups
+    /// alone, which the papers publish: there nobody compares copies, hands off, or votes.
+    pub keeps_data: bool,
     /// How often copies are compared with the neighbours' even if nothing changed. 30 s by default
     /// (guess): an equal comparison is one digest per shared range.
     pub repair_every: Duration,
@@ -135,6 +138,7 @@ impl Default for Config {
             operation_timeout: Duration::from_secs(20),
             merge_probe_every: Duration::from_secs(10),
             max_remembered: 64,
+            keeps_data: true,
             repair_every: Duration::from_secs(30),
             max_fetches: 4,
             max_deferred: 32,

@@ -209,6 +209,41 @@ impl Node {
         }
     }
 
+    /// The node's own place.
+    pub fn me(&self) -> &Contact {
+        self.ring.links().me()
+    }
+
+    /// The successor list, nearest first.
+    pub fn successors(&self) -> &[Contact] {
+        self.ring.links().successors()
+    }
+
+    /// The nearest node before this one.
+    pub fn predecessor(&self) -> Option<&Contact> {
+        self.ring.links().predecessor()
+    }
+
+    /// The predecessor list, nearest first.
+    pub fn predecessors(&self) -> &[Contact] {
+        self.ring.links().predecessors()
+    }
+
+    /// Whether the node is alone because it never had a neighbour or all of them left.
+    pub fn is_alone(&self) -> bool {
+        self.ring.is_alone()
+    }
+
+    /// What the node owns; `None`: nothing.
+    pub fn owned(&self) -> Option<Interval> {
+        self.ring.owned()
+    }
+
+    /// Neighbours and others it would ask for a way back, in no order.
+    pub fn remembered(&self) -> impl Iterator<Item = &Contact> {
+        self.remembered.iter()
+    }
+
     /// What was set at the founding of the ring.
     pub fn params(&self) -> &RingParams {
         &self.params

@@ -87,6 +87,11 @@ impl Remembered {
         self.peers.iter().any(|held| held.silent)
     }
 
+    /// Everybody, in no order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Contact> {
+        self.peers.iter().map(|held| &held.contact)
+    }
+
     /// Everybody: the silent first, then the ones seen last.
     pub(crate) fn contacts(&self) -> Vec<Contact> {
         let mut entries: Vec<&Entry> = self.peers.iter().collect();

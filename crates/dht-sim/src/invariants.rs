@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use dht_core::message::client::NodeState;
-use dht_core::node::Snapshot;
-use dht_core::{Id, Instant};
+use dht_core::node::Node;
+use dht_core::{Contact, Id, Instant};
 
 /// The links of every node that runs, at one moment. Whoever is not in it is dead.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -56,22 +56,21 @@ impl NodeLinks {
         }
     }
 
+    /// What a node points to now.
+    pub fn of(node: &Node) -> NodeLinks {
+        let ids = |list: &[Contact]| list.iter().map(|entry| entry.id).collect();
+        NodeLinks {
+            state: node.state(),
+            alone: node.is_alone(),
+            predecessor: node.predecessor().map(|held| held.id),
+            successors: ids(node.successors()),
+            predecessors: ids(node.predecessors()),
+        }
+    }
+
     /// Whether it has a place in the ring.
     pub fn is_member(&self) -> bool {
         matches!(self.state, NodeState::Member | NodeState::Leaving)
-    }
-}
-
-impl From<&Snapshot> for NodeLinks {
-    fn from(snapshot: &Snapshot) -> NodeLinks {
-        let ids = |list: &[dht_core::Contact]| list.iter().map(|entry| entry.id).collect();
-        NodeLinks {
-            state: snapshot.state,
-            alone: snapshot.alone,
-            predecessor: snapshot.predecessor.as_ref().map(|held| held.id),
-            successors: ids(&snapshot.successors),
-            predecessors: ids(&snapshot.predecessors),
-        }
     }
 }
 

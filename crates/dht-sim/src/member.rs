@@ -21,6 +21,10 @@ pub(crate) struct Member {
     pub(crate) via: Option<u64>,
     /// It was told to go for good.
     pub(crate) leaves_for_good: bool,
+    /// How far its clock is ahead of the world's, in microseconds.
+    pub(crate) ahead_us: u64,
+    /// Its process is stopped: nothing happens in it, and what comes in waits.
+    pub(crate) is_paused: bool,
 }
 
 /// Where a node is in its life.
@@ -38,6 +42,11 @@ impl Member {
     /// Which life this is.
     pub(crate) fn life(&self) -> u64 {
         self.me.incarnation()
+    }
+
+    /// What its clock shows.
+    pub(crate) fn clock(&self, now: Instant) -> Instant {
+        Instant(now.0.saturating_add(self.ahead_us))
     }
 
     pub(crate) fn is_running(&self) -> bool {

@@ -1,16 +1,21 @@
 //! Looks on after every step: keeps the links of all nodes, checks the invariants whose condition
 //! holds, and knows which conditions a fault has broken.
 
+mod shape;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use dht_core::message::client::NodeState;
-use dht_core::{Id, Instant};
+use dht_core::node::Node;
+use dht_core::{Contact, Id, Instant};
 
 use crate::invariants::{
     Links, NodeLinks, Problem, Violation, lists_in_order, mine, one_live_successor, one_ring,
     predecessor_kept, sufficient_principals,
 };
+
+use shape::Shape;
 
 /// Most problems that are kept: the first ones tell the story.
 const MAX_PROBLEMS: usize = 64;
@@ -52,6 +57,11 @@ pub enum Breach {
 #[derive(Clone, Debug)]
 pub(crate) struct Watch {
     links: Links,
+    shape: Shape,
+    /// Members whose list is shorter than it should be.
+    short: BTreeSet<Id>,
+    /// How many nodes look for a place.
+    joining: usize,
     breach: Option<Breach>,
     /// The state of the proofs has been reached since the last breach: `r + 1` principals, and all
     /// lists full.
@@ -79,6 +89,9 @@ impl Watch {
     pub(crate) fn new(depth: usize, predecessors: usize) -> Watch {
         Watch {
             links: Links { depth, predecessors, nodes: BTreeMap::new() },
+            shape: Shape::default(),
+            short: BTreeSet::new(),
+            joining: 0,
             breach: None,
             reached: false,
             based_since: None,
@@ -90,12 +103,23 @@ impl Watch {
         }
     }
 
-    /// What a node points to after something happened to it. Whether that changed.
-    pub(crate) fn looked(&mut self, now: Instant, node: Id, links: NodeLinks) -> bool {
+    /// Whether a node points elsewhere than it did when it was looked at last.
+    pub(crate) fn is_news(&self, node: &Node) -> bool {
+        let same = |ids: &[Id], list: &[Contact]| {
+            ids.len() == list.len() && ids.iter().zip(list).all(|(id, held)| *id == held.id)
+        };
+        self.links.nodes.get(&node.me().id).is_none_or(|held| {
+            held.state != node.state()
+                || held.alone != node.is_alone()
+                || held.predecessor != node.predecessor().map(|held| held.id)
+                || !same(&held.successors, node.successors())
+                || !same(&held.predecessors, node.predecessors())
+        })
+    }
+
+    /// What a node points to after something happened to it, if that is news.
+    pub(crate) fn looked(&mut self, now: Instant, node: Id, links: NodeLinks) {
         let before = self.links.nodes.get(&node);
-        if before == Some(&links) {
-            return false;
-        }
         self.last_change = now;
         let held = before.and_then(|before| before.predecessor);
         let was_member = before.is_some_and(|before| before.state == NodeState::Member);
@@ -107,7 +131,7 @@ impl Watch {
         let taken = links.predecessor;
         let neighbors = links.successors.iter().chain(&links.predecessors).copied();
         self.acquainted.entry(node).or_default().extend(neighbors);
-        self.links.nodes.insert(node, links);
+        self.put(node, Some(links));
         if is_going {
             self.check_conditions();
         }
@@ -129,14 +153,13 @@ impl Watch {
             known.clear();
         }
         known.extend(taken);
-        self.check(now);
-        true
+        self.check(now, node);
     }
 
     /// A node's life is over. `for_good`: it left, and the others forget it.
     pub(crate) fn ended(&mut self, now: Instant, node: Id, for_good: bool) {
         self.last_change = now;
-        self.links.nodes.remove(&node);
+        self.put(node, None);
         self.unlearn(node);
         self.known.remove(&node);
         if for_good {
@@ -155,7 +178,7 @@ impl Watch {
         let lost = one_live_successor::check(&self.links);
         if let Some(node) = lost.first().and_then(Violation::node) {
             self.broke(Breach::ListDied { node });
-        } else if self.reached && !sufficient_principals::check(&self.links).is_empty() {
+        } else if self.reached && !self.has_principals() {
             self.broke(Breach::FewPrincipals);
         }
     }
@@ -229,9 +252,7 @@ impl Watch {
     /// Quiet has come and what should be ideal is: the conditions hold again.
     pub(crate) fn is_quiet(&mut self) {
         self.breach = None;
-        self.reached = self.do_proofs_apply()
-            && self.are_lists_full()
-            && sufficient_principals::check(&self.links).is_empty();
+        self.reached = self.do_proofs_apply() && self.short.is_empty() && self.has_principals();
         self.based_since = self.reached.then_some(Instant::ZERO);
     }
 
@@ -274,20 +295,22 @@ impl Watch {
     /// Those who know of each other, through others too and in either direction, among nodes for
     /// which `together` holds: each list should become one ring.
     pub(crate) fn circles(&self, together: impl Fn(Id, Id) -> bool) -> Vec<Vec<Id>> {
+        let mut beside: BTreeMap<Id, Vec<Id>> = BTreeMap::new();
+        let lives = |id: &Id| self.links.nodes.contains_key(id);
+        for (a, known) in self.acquainted.iter().filter(|(a, _)| lives(a)) {
+            for b in known.iter().filter(|b| lives(b) && together(*a, **b)) {
+                beside.entry(*a).or_default().push(*b);
+                beside.entry(*b).or_default().push(*a);
+            }
+        }
         let mut left: BTreeSet<Id> = self.links.nodes.keys().copied().collect();
-        let knows = |a: &Id, b: &Id| self.acquainted.get(a).is_some_and(|known| known.contains(b));
         let mut circles = Vec::new();
         while let Some(first) = left.pop_first() {
             let mut circle = vec![first];
             let mut at = 0;
             while let Some(from) = circle.get(at).copied() {
-                let linked =
-                    |to: &Id| together(from, *to) && (knows(&from, to) || knows(to, &from));
-                let found: Vec<Id> = left.iter().copied().filter(|to| linked(to)).collect();
-                found.iter().for_each(|id| {
-                    left.remove(id);
-                });
-                circle.extend(found);
+                let others = beside.get(&from).into_iter().flatten();
+                circle.extend(others.filter(|to| left.remove(to)));
                 at += 1;
             }
             circle.sort();
@@ -296,16 +319,38 @@ impl Watch {
         circles
     }
 
+    /// How many nodes look for a place.
+    pub(crate) fn joining(&self) -> usize {
+        self.joining
+    }
+
     /// A list of one dies with every head: the proofs begin with two.
     fn do_proofs_apply(&self) -> bool {
         self.links.depth >= 2
     }
 
-    /// Whether no list is shorter than it should be: the proofs know no such state. After a dead
-    /// head was dropped a list lacks an entry for a moment, and a joiner that takes it over may
-    /// skip a member that nobody skipped before.
-    fn are_lists_full(&self) -> bool {
-        self.links.members().all(|(_, held)| held.successors.len() >= self.links.depth)
+    fn has_principals(&self) -> bool {
+        self.shape.principals() > self.links.depth
+    }
+
+    /// Keeps what a node points to; `None`: it is gone.
+    fn put(&mut self, node: Id, links: Option<NodeLinks>) {
+        let is_joining = |held: &NodeLinks| held.state == NodeState::Joining;
+        // The proofs know no short lists: after a dead head was dropped a list lacks an entry for a
+        // moment, and a joiner that takes it over may skip a member that nobody skipped before.
+        let depth = self.links.depth;
+        let is_short = |held: &NodeLinks| held.is_member() && held.successors.len() < depth;
+        self.joining += usize::from(links.as_ref().is_some_and(is_joining));
+        match links.as_ref().is_some_and(is_short) {
+            true => self.short.insert(node),
+            false => self.short.remove(&node),
+        };
+        let before = match links {
+            Some(links) => self.links.nodes.insert(node, links),
+            None => self.links.nodes.remove(&node),
+        };
+        self.joining -= usize::from(before.as_ref().is_some_and(is_joining));
+        self.shape.update(&self.links, node);
     }
 
     fn broke(&mut self, breach: Breach) {
@@ -324,23 +369,28 @@ impl Watch {
         });
     }
 
-    fn check(&mut self, now: Instant) {
-        let mut found = lists_in_order::check(&self.links);
+    /// Checks what the change of one node's links may have broken.
+    fn check(&mut self, now: Instant, node: Id) {
+        let mut found = lists_in_order::check_node(&self.links, node);
         if self.breach.is_none() && self.do_proofs_apply() {
-            let are_full = self.are_lists_full();
-            let enough = sufficient_principals::check(&self.links);
+            let are_full = self.short.is_empty();
             let is_settled = self.based_since.is_some_and(|since| now.since(since) >= MESSAGE_LIFE);
-            if are_full && is_settled {
-                found.extend(enough);
-            } else if are_full && enough.is_empty() {
+            if are_full && is_settled && !self.has_principals() {
+                found.extend(sufficient_principals::check(&self.links));
+            } else if are_full && self.has_principals() {
                 self.based_since.get_or_insert(now);
                 self.reached = true;
-            } else {
+            } else if !(are_full && is_settled) {
                 self.based_since = None;
             }
             if self.reached {
-                found.extend(one_live_successor::check(&self.links));
-                found.extend(one_ring::check(&self.links));
+                let is_lost = !one_live_successor::check_node(&self.links, node);
+                if self.links.is_member(node) && is_lost {
+                    found.push(Violation::NoLiveSuccessor { node });
+                }
+                if !self.shape.is_plainly_one_ring() {
+                    found.extend(one_ring::check(&self.links));
+                }
             }
         }
         found.into_iter().for_each(|violation| self.report(now, violation));

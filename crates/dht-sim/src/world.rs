@@ -22,9 +22,9 @@ use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
 use crate::faults::{Cuts, FaultPlan};
-use crate::invariants::{Links, Problem, Violation, ideal, one_ring};
+use crate::invariants::{Links, NodeLinks, Problem, Violation, ideal, one_ring};
 use crate::member::{Member, Stage, contact, mix};
-use crate::trace::Trace;
+use crate::trace::{Kind, Trace};
 use crate::watch::{Breach, Watch};
 
 use post::Post;
@@ -48,13 +48,17 @@ pub struct WorldConfig {
     pub seed: u64,
     /// What the clock shows at first.
     pub start: Instant,
+    /// How many lines of its trace the world keeps for people. Writing them costs more than all the
+    /// rest, so sweeps keep none and play what failed again.
+    pub kept_lines: usize,
 }
 
 impl WorldConfig {
     /// Nodes with these settings on a quiet network.
     pub fn new(node: Config, seed: u64) -> WorldConfig {
         let plan = FaultPlan::default();
-        WorldConfig { node, replicas: 3, plan, seed, start: Instant(1_000_000) }
+        let (start, kept_lines) = (Instant(1_000_000), KEPT_LINES);
+        WorldConfig { node, replicas: 3, plan, seed, start, kept_lines }
     }
 }
 
@@ -85,7 +89,7 @@ impl World {
     /// An empty world. Fails if the settings of the nodes break a bound.
     pub fn new(config: WorldConfig) -> Result<World, ConfigError> {
         config.node.validate()?;
-        let WorldConfig { node, replicas, plan, seed, start } = config;
+        let WorldConfig { node, replicas, plan, seed, start, kept_lines } = config;
         let watch = Watch::new(node.list_len(), usize::from(node.predecessor_peers));
         Ok(World {
             start,
@@ -105,7 +109,7 @@ impl World {
             lookups: BTreeMap::new(),
             outcomes: BTreeMap::new(),
             watch,
-            trace: Trace::new(KEPT_LINES),
+            trace: Trace::new(kept_lines),
         })
     }
 
@@ -139,6 +143,31 @@ impl World {
         self.command(n, Command::Join { via: vec![other] });
     }
 
+    /// Brings a ring of these nodes about, much as a real one grows, but with short ways: one founds
+    /// it, and again and again as many join as there are, each through the member before its place.
+    /// Then upkeep goes on until the ring is ideal.
+    pub fn grow(&mut self, mut nodes: Vec<(u64, Id)>) {
+        nodes.sort_by_key(|(_, id)| *id);
+        let mut stride = nodes.len().next_power_of_two();
+        if let Some((first, id)) = nodes.first() {
+            self.found_at(*first, *id);
+        }
+        while stride > 1 {
+            let half = stride / 2;
+            for at in (half..nodes.len()).step_by(stride) {
+                let ((n, id), (before, _)) = (nodes[at], nodes[at - half]);
+                self.join_at(n, id, before);
+            }
+            let end = self.now.after(QUIET_LIMIT);
+            self.run_while(end, |world| world.watch.joining() == 0);
+            stride = half;
+        }
+        let end = self.now.after(QUIET_LIMIT);
+        while !self.flaws().is_empty() && self.now < end {
+            self.run_for(self.config.stabilize_every);
+        }
+    }
+
     /// Tells everybody who has no place yet again to join: through the member it was first told of,
     /// or, if that one has no place either, through any that has one or had one. Whether there was
     /// anybody to tell.
@@ -169,7 +198,7 @@ impl World {
     /// Ends a node's life silently.
     pub fn fail(&mut self, n: u64) {
         if self.is_running(n) {
-            self.trace.line(self.now, format_args!("{n} dies"));
+            self.trace.event(self.now, Kind::Life, &[n, 0], format_args!("{n} dies"));
             self.end_life(n, Stage::Dead, false);
         }
     }
@@ -212,14 +241,14 @@ impl World {
 
     /// From now on only nodes of one group reach each other; nodes named in none form one more.
     pub fn partition(&mut self, groups: &[Vec<u64>]) {
-        self.trace.line(self.now, format_args!("partition {groups:?}"));
+        self.mark(&[1], format_args!("partition {groups:?}"));
         self.cuts.partition(groups);
         self.on_cut();
     }
 
     /// From now on nothing that `from` sends reaches `to`, answers included.
     pub fn cut_one_way(&mut self, from: u64, to: u64) {
-        self.trace.line(self.now, format_args!("cut {from} to {to}"));
+        self.mark(&[2, from, to], format_args!("cut {from} to {to}"));
         self.cuts.cut_one_way(from, to);
         self.on_cut();
     }
@@ -227,7 +256,7 @@ impl World {
     /// From now on whoever dials this node gets somebody else: its record names a wrong address.
     /// Its own questions still go out.
     pub fn misdirect(&mut self, n: u64) {
-        self.trace.line(self.now, format_args!("{n} is misdirected"));
+        self.mark(&[3, n], format_args!("{n} is misdirected"));
         self.cuts.misdirect(n);
         self.on_cut();
     }
@@ -239,14 +268,15 @@ impl World {
 
     /// Opens all ways again.
     pub fn heal(&mut self) {
-        self.trace.line(self.now, format_args!("heal"));
+        self.mark(&[4], format_args!("heal"));
         self.cuts.heal();
     }
 
     /// Gives a node any other order.
     pub fn command(&mut self, n: u64, command: Command) {
         if self.is_running(n) {
-            self.trace.line(self.now, format_args!("{n} is told {command:?}"));
+            let line = format_args!("{n} is told {command:?}");
+            self.trace.event(self.now, Kind::Order, &[n], line);
             self.tell(n, Event::Command(command));
         }
     }
@@ -355,6 +385,11 @@ impl World {
         self.watch.breach()
     }
 
+    /// How many events there were: messages, timers, and what the driver did.
+    pub fn events(&self) -> u64 {
+        self.trace.count()
+    }
+
     /// What has happened.
     pub fn trace(&self) -> &Trace {
         &self.trace
@@ -420,16 +455,29 @@ impl World {
         let life = before.as_ref().map_or(1, |held| held.life() + 1);
         let me = contact(n, id, life);
         let seed = mix(&[self.seed, n, life]);
-        let node = Node::new(me.clone(), self.params, self.config.clone(), seed, self.now);
+        // A clock belongs to the machine: a new life keeps what the old one had.
+        let ahead_us = before.as_ref().map_or(0, |held| held.ahead_us);
+        let clock = Instant(self.now.0.saturating_add(ahead_us));
+        let node = Node::new(me.clone(), self.params, self.config.clone(), seed, clock);
         let disk = before.filter(|_| keeps_disk).map(|held| held.disk).unwrap_or_default();
         let stage = Stage::Running;
-        let (deadline, via, leaves_for_good) = (None, None, false);
-        let member = Member { node, me, disk, stage, deadline, via, leaves_for_good };
+        let member = Member {
+            node,
+            me,
+            disk,
+            stage,
+            deadline: None,
+            via: None,
+            leaves_for_good: false,
+            ahead_us,
+            is_paused: false,
+        };
         self.members.insert(n, member);
         self.numbers.insert(id, n);
         // What it did not save in time is forgotten too.
         self.watch.forgot(id);
-        self.trace.line(self.now, format_args!("{n} starts its life {life}"));
+        let line = format_args!("{n} starts its life {life}");
+        self.trace.event(self.now, Kind::Life, &[n, life], line);
         self.refresh(n);
     }
 
@@ -440,12 +488,8 @@ impl World {
         if let Some(deadline) = deadline {
             self.deadlines.remove(&(deadline, n));
         }
-        for (op, (asker, key)) in std::mem::take(&mut self.lookups) {
-            if asker == n {
-                self.watch.lookup_ended(self.now, key, None);
-            } else {
-                self.lookups.insert(op, (asker, key));
-            }
+        for (_, (_, key)) in self.lookups.extract_if(.., |_, (asker, _)| *asker == n) {
+            self.watch.lookup_ended(self.now, key, None);
         }
         self.watch.ended(self.now, id, for_good);
         self.on_gone(n);
@@ -464,15 +508,19 @@ impl World {
     /// Hands a node an event, carries out what it orders, and looks at the result.
     fn tell(&mut self, n: u64, event: Event) {
         let now = self.now;
-        self.member_mut(n).node.handle_event(now, event);
+        let member = self.member_mut(n);
+        let clock = member.clock(now);
+        member.node.handle_event(clock, event);
         self.drain(n);
     }
 
     /// Looks at a node after something happened to it.
     fn refresh(&mut self, n: u64) {
         let member = self.members.get_mut(&n).expect("only nodes of this world are looked at");
-        let snapshot = member.node.snapshot();
         let next = member.node.poll_timeout().filter(|at| *at < Instant::NEVER);
+        // Its clock runs ahead of the world's.
+        let next = next.map(|at| Instant(at.0.saturating_sub(member.ahead_us)));
+        let next = next.filter(|_| !member.is_paused);
         if member.deadline != next {
             if let Some(before) = member.deadline {
                 self.deadlines.remove(&(before, n));
@@ -480,10 +528,20 @@ impl World {
             self.deadlines.extend(next.map(|at| (at, n)));
             member.deadline = next;
         }
-        let remembered = || snapshot.remembered.iter().map(|held| held.id);
-        if self.watch.looked(self.now, snapshot.me.id, (&snapshot).into()) {
-            self.watch.acquaint(snapshot.me.id, remembered());
+        if !self.watch.is_news(&member.node) {
+            return;
         }
+        let (id, links) = (member.me.id, NodeLinks::of(&member.node));
+        let heads = [links.predecessor, links.successors.first().copied()];
+        let heads = heads.map(|id| id.and_then(|id| self.numbers.get(&id).copied()).unwrap_or(n));
+        let line = format_args!("{n} points to {:?} and {:?}", links.predecessor, links.successors);
+        self.trace.event(self.now, Kind::Links, &[n, heads[0], heads[1]], line);
+        self.watch.looked(self.now, id, links);
+        self.watch.acquaint(id, member.node.remembered().map(|held| held.id));
+    }
+
+    fn mark(&mut self, numbers: &[u64], line: std::fmt::Arguments<'_>) {
+        self.trace.event(self.now, Kind::World, numbers, line);
     }
 
     fn draw_op(&mut self) -> OpId {

@@ -182,6 +182,7 @@ impl Node {
     }
 
     fn is_keeping(&self) -> bool {
-        matches!(self.ring.standing(), Standing::Member | Standing::Leaving)
+        self.out.config.keeps_data
+            && matches!(self.ring.standing(), Standing::Member | Standing::Leaving)
     }
 }

@@ -39,8 +39,9 @@ pub(super) enum Reason {
     Join { via: Contact },
     /// Our own id + 1, looked up in another part of the ring.
     Unify,
-    /// Whether a remembered peer that answers is found here.
-    MergeCheck { contact: Contact },
+    /// Whether a remembered peer that answers and this node are in one part of the ring: then the
+    /// walk ends at `wanted`.
+    MergeCheck { contact: Contact, wanted: Id },
     /// A register operation.
     Quorum { number: u64 },
     /// Who keeps something that this node holds and does not keep.
@@ -230,11 +231,7 @@ impl Node {
                     self.on_unify_lookup(owner.contact);
                 }
             }
-            Reason::MergeCheck { contact } => {
-                if let Ok(owner) = outcome {
-                    self.on_merge_check(contact, owner.contact);
-                }
-            }
+            Reason::MergeCheck { contact, wanted } => self.on_merge_check(contact, wanted, outcome),
             Reason::Quorum { number } => {
                 // The lookup of a key that a client reads or writes.
                 self.count_lookup(&query, outcome.is_ok());

@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::Node;
 use super::lookups::Reason;
 use crate::event::{Effect, Failure, Memory, Notice};
+use crate::id::Id;
 use crate::lookup::{LookupTarget, Owner};
 use crate::message::client::LookupFailure;
 use crate::message::ring::{Request, Response, Routing};
@@ -292,23 +293,46 @@ impl Node {
         self.out.call(CallOwner::MergeProbe, &chosen, Request::Ping);
     }
 
-    /// The remembered peer answered, or not.
+    /// The remembered peer answered, or not. If it belongs to our part of the ring, a walk from either
+    /// of us to the other ends there: the shorter one is taken, since whoever fell out of the
+    /// predecessor list is near, but nearly the whole ring away in the direction of lookups.
     pub(super) fn on_merge_probe(&mut self, contact: Contact, response: Option<Response>) {
-        if response == Some(Response::Done) {
-            let target = LookupTarget {
-                key: contact.id,
-                routing: Routing::Successors,
-                depth: self.out.config.depth,
-                want_list: false,
-            };
-            self.look_up(target, Reason::MergeCheck { contact });
+        if response != Some(Response::Done) {
+            return;
         }
+        let me = self.id();
+        if contact.id.distance_to(me) < me.distance_to(contact.id) {
+            let reason = Reason::MergeCheck { contact: contact.clone(), wanted: me };
+            return self.look_up_through(me, contact, reason);
+        }
+        self.look_for_lost(contact);
     }
 
-    /// The lookup of a remembered peer that answers ended here: at itself, or at somebody else.
-    pub(super) fn on_merge_check(&mut self, contact: Contact, owner: Contact) {
-        if owner.id == contact.id {
-            return;
+    /// Looks a remembered peer that answers up from here.
+    fn look_for_lost(&mut self, contact: Contact) {
+        let target = LookupTarget {
+            key: contact.id,
+            routing: Routing::Successors,
+            depth: self.out.config.depth,
+            want_list: false,
+        };
+        let wanted = contact.id;
+        self.look_up(target, Reason::MergeCheck { contact, wanted });
+    }
+
+    /// The walk between a remembered peer that answers and this node ended, or came to nothing.
+    pub(super) fn on_merge_check(
+        &mut self,
+        contact: Contact,
+        wanted: Id,
+        outcome: Result<Owner, LookupFailure>,
+    ) {
+        match outcome {
+            Ok(owner) if owner.contact.id == wanted => return,
+            Ok(_) => {}
+            // It answers no lookups if it is isolated itself, and then it needs us.
+            Err(_) if wanted != contact.id => return self.look_for_lost(contact),
+            Err(_) => return,
         }
         let counts = self.ring.counts_mut();
         counts.merges = counts.merges.saturating_add(1);
@@ -364,7 +388,10 @@ impl Node {
             return;
         }
         self.ring.begin_leaving();
-        if for_good { self.begin_handoff() } else { self.unlink(false) }
+        match for_good && self.out.config.keeps_data {
+            true => self.begin_handoff(),
+            false => self.unlink(for_good),
+        }
     }
 
     /// A neighbour let us go, or did not answer.

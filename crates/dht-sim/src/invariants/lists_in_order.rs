@@ -9,21 +9,24 @@ use super::{Links, List, Violation};
 
 /// What is wrong with the lists of any node.
 pub fn check(links: &Links) -> Vec<Violation> {
+    links.nodes.keys().flat_map(|node| check_node(links, *node)).collect()
+}
+
+/// What is wrong with the lists of this node.
+pub fn check_node(links: &Links, node: Id) -> Vec<Violation> {
+    let Some(held) = links.nodes.get(&node) else { return Vec::new() };
     let mut found = Vec::new();
-    for (node, held) in &links.nodes {
-        if !is_clockwise(*node, &held.successors) {
-            let (list, held) = (List::Successors, held.successors.clone());
-            found.push(Violation::OutOfOrder { node: *node, list, held });
-        }
-        if !is_anticlockwise(*node, &held.predecessors) {
-            let (list, held) = (List::Predecessors, held.predecessors.clone());
-            found.push(Violation::OutOfOrder { node: *node, list, held });
-        }
-        // Without a predecessor the list may still hold those behind the last one.
-        if held.predecessor.is_some_and(|held_first| held.predecessors.first() != Some(&held_first))
-        {
-            found.push(Violation::PredecessorApart { node: *node });
-        }
+    if !is_clockwise(node, &held.successors) {
+        let (list, held) = (List::Successors, held.successors.clone());
+        found.push(Violation::OutOfOrder { node, list, held });
+    }
+    if !is_anticlockwise(node, &held.predecessors) {
+        let (list, held) = (List::Predecessors, held.predecessors.clone());
+        found.push(Violation::OutOfOrder { node, list, held });
+    }
+    // Without a predecessor the list may still hold those behind the last one.
+    if held.predecessor.is_some_and(|first| held.predecessors.first() != Some(&first)) {
+        found.push(Violation::PredecessorApart { node });
     }
     found
 }

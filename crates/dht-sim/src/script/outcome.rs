@@ -96,7 +96,7 @@ impl Outcome {
             members: links.nodes.iter().filter_map(member).collect(),
             seed,
             elapsed_ms: world.elapsed_us() / 1000,
-            trace: format!("{:016x}", world.trace().hash()),
+            trace: format!("{:016x}", world.trace().digest()),
         }
     }
 }

@@ -5,11 +5,11 @@ use std::time::Duration;
 use dht_core::Instant;
 use dht_core::event::OpId;
 use dht_core::message::client::NodeState;
-use dht_core::node::Snapshot;
 use dht_core::time::micros;
 
-use super::{World, ids};
+use super::World;
 use crate::invariants::Violation;
+use crate::trace::Kind;
 
 /// How long quiet may take to come: 60 virtual minutes (the contract of `sim script`).
 pub const QUIET_LIMIT: Duration = Duration::from_secs(3600);
@@ -134,13 +134,15 @@ impl World {
     }
 
     fn fire(&mut self, n: u64) {
-        self.trace.line(self.now, format_args!("{n} is woken"));
+        self.trace.event(self.now, Kind::Timer, &[n], format_args!("{n} is woken"));
         let now = self.now;
-        self.member_mut(n).node.handle_timeout(now);
+        let member = self.member_mut(n);
+        let clock = member.clock(now);
+        member.node.handle_timeout(clock);
         self.drain(n);
         let member = self.member(n);
         let next = member.node.poll_timeout();
-        if member.is_running() && next.is_some_and(|next| next <= now) {
+        if member.is_running() && next.is_some_and(|next| next <= clock) {
             let node = member.me.id;
             self.watch.report(now, Violation::StandsStill { node });
             // The world goes on all the same.
@@ -163,14 +165,20 @@ impl World {
     /// a whole round.
     fn patience(&self) -> Duration {
         let longest_period = self.config().merge_probe_every * 3 / 2;
-        let to_ask = |snapshot: Snapshot| match snapshot.state {
-            NodeState::Joining | NodeState::Isolated => snapshot.remembered.len(),
-            NodeState::Member | NodeState::Leaving => {
-                let neighbors = [ids(&snapshot.successors), ids(&snapshot.predecessors)].concat();
-                snapshot.remembered.iter().filter(|held| !neighbors.contains(&held.id)).count()
+        let to_ask = |n: &u64| {
+            let node = &self.member(*n).node;
+            match node.state() {
+                NodeState::Joining | NodeState::Isolated => node.remembered().count(),
+                NodeState::Member | NodeState::Leaving => {
+                    let is_neighbor = |id| {
+                        let mut near = node.successors().iter().chain(node.predecessors());
+                        near.any(|held| held.id == id)
+                    };
+                    node.remembered().filter(|held| !is_neighbor(held.id)).count()
+                }
             }
         };
-        let most = self.running().into_iter().filter_map(|n| self.snapshot(n)).map(to_ask).max();
+        let most = self.running().iter().map(to_ask).max();
         let round = u32::try_from(most.unwrap_or(0)).unwrap_or(u32::MAX);
         longest_period.saturating_mul(QUIET_PERIODS.max(round.saturating_add(2)))
     }

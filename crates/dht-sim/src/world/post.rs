@@ -10,6 +10,7 @@ use dht_core::{Contact, Effect, Event, Id, Instant, Notice};
 
 use super::World;
 use crate::member::{Stage, number};
+use crate::trace::Kind;
 
 /// Everything that is on its way or waits for somebody.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +19,8 @@ pub(super) struct Post {
     sequence: u64,
     /// Questions that were delivered and are not answered yet.
     questions: BTreeMap<ReplyId, Question>,
+    /// The same by their calls.
+    asked: BTreeMap<Call, ReplyId>,
     /// Calls that nobody will answer; in timed worlds the caller's own timer finds out.
     lost: BTreeSet<Call>,
     /// Whether notifications are held back at their targets, for scripts.
@@ -210,7 +213,7 @@ impl World {
         self.post.lost.retain(|call| call.by != n);
         let unanswered: Vec<Question> =
             self.post.questions.extract_if(.., |_, held| held.at == n).map(|(_, q)| q).collect();
-        unanswered.into_iter().filter_map(|held| held.call).for_each(|call| self.lose(call));
+        unanswered.into_iter().filter_map(|held| held.call).for_each(|call| self.lose_asked(call));
     }
 
     /// A cut came: questions whose answer cannot come back any more are lost.
@@ -225,7 +228,7 @@ impl World {
             .extract_if(.., |_, held| is_cut(held))
             .filter_map(|(_, held)| held.call)
             .collect();
-        cut_off.into_iter().for_each(|call| self.lose(call));
+        cut_off.into_iter().for_each(|call| self.lose_asked(call));
     }
 
     /// Time stands still from now on: calls that nobody answers fail at once.
@@ -256,6 +259,7 @@ impl World {
 
     fn reply(&mut self, n: u64, reply: ReplyId, response: Response) {
         let Some(question) = self.post.questions.remove(&reply) else { return };
+        question.call.map(|call| self.post.asked.remove(&call));
         if let (Some(key), Response::Route(RouteAnswer::Mine { .. })) = (question.key, &response) {
             let node = self.member(n).me.id;
             self.watch.on_mine(self.now, node, key);
@@ -272,11 +276,16 @@ impl World {
     fn cancel(&mut self, n: u64, rpc: RpcId) {
         let call = Call { by: n, life: self.member(n).life(), rpc };
         self.post.lost.remove(&call);
-        let asked = self.post.questions.iter().find(|(_, held)| held.call == Some(call));
-        let Some((reply, at)) = asked.map(|(reply, held)| (*reply, held.at)) else { return };
+        let Some(reply) = self.post.asked.get(&call).copied() else { return };
+        let Some(at) = self.post.questions.get(&reply).map(|held| held.at) else { return };
         let life = self.member(at).life();
         let delay = self.draw_delay();
         self.post(delay, Parcel::Dropped { to: at, life, reply });
+    }
+
+    fn lose_asked(&mut self, call: Call) {
+        self.post.asked.remove(&call);
+        self.lose(call);
     }
 
     /// Nobody will answer this call. Where time stands still the caller hears it at once.
@@ -308,7 +317,8 @@ impl World {
             self.post(delay, Parcel::Answer { call, outcome: Err(Failure::NotThatPeer) });
             return;
         }
-        self.trace.line(self.now, format_args!("{to} is asked by {}: {request:?}", call.by));
+        let line = format_args!("{to} is asked by {}: {request:?}", call.by);
+        self.trace.event(self.now, Kind::Question, &[to, call.by, call.rpc.0], line);
         if self.post.holds_notifies && matches!(request, Request::Notify { .. }) {
             self.post.notifies.retain(|held| held.to != to || held.from.id != from.id);
             self.post.notifies.push(Notify { to, from, request });
@@ -321,6 +331,7 @@ impl World {
         };
         let reply = ReplyId(self.post.draw());
         self.post.questions.insert(reply, Question { call: Some(call), at: to, key });
+        self.post.asked.insert(call, reply);
         self.tell(to, Event::Request { reply, from, request });
     }
 
@@ -334,7 +345,8 @@ impl World {
             begun.answers.push(Parcel::Answer { call, outcome });
             return;
         }
-        self.trace.line(self.now, format_args!("{} hears {outcome:?}", call.by));
+        let line = format_args!("{} hears {outcome:?}", call.by);
+        self.trace.event(self.now, Kind::Answer, &[call.by, call.rpc.0], line);
         let rpc = call.rpc;
         let event = match outcome {
             Ok(response) => Event::Response { rpc, response, connect_us: 0 },
@@ -358,14 +370,16 @@ impl World {
         if !self.is_running(to) {
             return;
         }
-        self.trace.line(self.now, format_args!("{to} handles {request:?} of {from:?}"));
+        let line = format_args!("{to} handles {request:?} of {from:?}");
+        self.trace.event(self.now, Kind::Question, &[to, number(&from)], line);
         let reply = ReplyId(self.post.draw());
         self.post.questions.insert(reply, Question { call: None, at: to, key: None });
         self.tell(to, Event::Request { reply, from, request });
     }
 
     fn on_notice(&mut self, n: u64, notice: Notice) {
-        self.trace.line(self.now, format_args!("{n} says {notice:?}"));
+        let line = format_args!("{n} says {notice:?}");
+        self.trace.event(self.now, Kind::Notice, &[n], line);
         match &notice {
             Notice::Died { contact } => {
                 let about = number(contact);
@@ -388,17 +402,17 @@ impl World {
 
     fn on_lookup_end(&mut self, n: u64, op: dht_core::event::OpId, owner: Option<Id>) {
         let Some((_, key)) = self.lookups.remove(&op) else { return };
-        let snapshot = self.member(n).node.snapshot();
-        let owns = snapshot.owned.is_some_and(|arc| arc.contains(key));
-        if owns && owner == Some(snapshot.me.id) {
+        let node = &self.member(n).node;
+        let me = node.me().id;
+        if owner == Some(me) && node.owned().is_some_and(|arc| arc.contains(key)) {
             // It asked itself first, and that is no message.
-            self.watch.on_mine(self.now, snapshot.me.id, key);
+            self.watch.on_mine(self.now, me, key);
         }
         self.watch.lookup_ended(self.now, key, owner);
     }
 
     fn trace_left(&mut self, n: u64) -> bool {
-        self.trace.line(self.now, format_args!("{n} is gone"));
+        self.trace.event(self.now, Kind::Life, &[n], format_args!("{n} is gone"));
         self.member(n).leaves_for_good
     }
 

@@ -110,7 +110,7 @@ fn the_last_fifty_worlds_end_ideal() {
 
 #[test]
 fn the_same_seed_gives_the_same_trace() {
-    let hash = |seed| live(seed).trace().hash();
+    let hash = |seed| live(seed).trace().digest();
     assert_eq!(hash(3), hash(3));
     assert_ne!(hash(3), hash(4));
 }
