@@ -59,6 +59,9 @@ pub enum Event {
         rpc: RpcId,
         /// What came back.
         response: Response,
+        /// What the answerer said of itself last, if the driver knows: a contact may name an earlier
+        /// life than the one that answers.
+        record: Option<Arc<PeerRecord>>,
         /// How long opening a connection took, in microseconds; 0 if there was one.
         connect_us: u64,
     },

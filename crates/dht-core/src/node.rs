@@ -19,7 +19,7 @@ use crate::liveness::{Liveness, Verdict};
 use crate::message::client::NodeState;
 use crate::message::ring::Response;
 use crate::outbox::{Call, CallOwner, Outbox};
-use crate::peer::Contact;
+use crate::peer::{Contact, PeerRecord};
 use crate::quorum::{Quorum, Task};
 use crate::remembered::Remembered;
 use crate::replication::Replication;
@@ -82,6 +82,21 @@ pub struct Snapshot {
     pub at_risk: AtRisk,
 }
 
+/// How much of what a node holds at one moment: all of it is bounded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Sizes {
+    /// Calls without an answer yet.
+    pub calls: usize,
+    /// Lookups under way.
+    pub lookups: usize,
+    /// Register operations under way.
+    pub operations: usize,
+    /// Questions of others that wait for an answer: about our pointers, or on their way to a key.
+    pub deferred: usize,
+    /// Peers remembered.
+    pub remembered: usize,
+}
+
 impl Snapshot {
     /// Whether the successor list leads round the whole ring: its last entry is the predecessor. Its
     /// length says nothing, for no list is longer by more than one than the list of its head.
@@ -135,8 +150,8 @@ impl Node {
                 self.waiting_routes.remove(&reply);
                 self.replication.drop_serving(reply);
             }
-            Event::Response { rpc, response, connect_us } => {
-                self.on_response(rpc, response, connect_us);
+            Event::Response { rpc, response, record, connect_us } => {
+                self.on_response(rpc, response, record, connect_us);
             }
             Event::Failed { rpc, failure } => self.on_failed(rpc, failure),
             Event::Command(command) => self.on_command(command),
@@ -244,6 +259,17 @@ impl Node {
         self.remembered.iter()
     }
 
+    /// How much the node holds.
+    pub fn sizes(&self) -> Sizes {
+        Sizes {
+            calls: self.out.waiting_calls(),
+            lookups: self.lookups.len(),
+            operations: self.quorum.len(),
+            deferred: self.ring.deferred() + self.waiting_routes.len(),
+            remembered: self.remembered.iter().count(),
+        }
+    }
+
     /// What was set at the founding of the ring.
     pub fn params(&self) -> &RingParams {
         &self.params
@@ -304,8 +330,23 @@ impl Node {
         }
     }
 
-    fn on_response(&mut self, rpc: RpcId, response: Response, connect_us: u64) {
-        let Some(call) = self.out.finish_call(rpc) else { return };
+    fn on_response(
+        &mut self,
+        rpc: RpcId,
+        response: Response,
+        record: Option<Arc<PeerRecord>>,
+        connect_us: u64,
+    ) {
+        let Some(mut call) = self.out.finish_call(rpc) else { return };
+        let is_newer = |record: &Arc<PeerRecord>| {
+            record.key == call.to.key() && record.sequence() > call.to.record.sequence()
+        };
+        if let Some(record) = record.filter(is_newer) {
+            call.to.record = record;
+        }
+        if response.is_of_member() {
+            self.ring.links_mut().renew_life(&call.to);
+        }
         let waited = self.out.now.since(call.sent);
         let rtt = waited.saturating_sub(std::time::Duration::from_micros(connect_us));
         if call.measures {

@@ -147,6 +147,11 @@ impl Outbox {
         self.calls.get(&rpc)
     }
 
+    /// How many calls wait for an answer.
+    pub(crate) fn waiting_calls(&self) -> usize {
+        self.calls.len()
+    }
+
     /// Gives a call up: a late answer will be ignored.
     pub(crate) fn cancel_call(&mut self, rpc: RpcId) {
         if self.finish_call(rpc).is_some() {

@@ -184,7 +184,7 @@ impl Ring {
     ) {
         match owner {
             CallOwner::Stabilize | CallOwner::StepTwo | CallOwner::ServeJoin => {
-                self.on_operation_answer(out, rpc, response);
+                self.on_operation_answer(out, rpc, from, response);
             }
             CallOwner::RectifyNotifier => self.on_notifier_answer(out, from, response),
             CallOwner::RectifyPredecessor => self.on_predecessor_answer(out, from, response),
@@ -284,6 +284,11 @@ impl Ring {
 
     pub(crate) fn counts_mut(&mut self) -> &mut UpkeepCounts {
         &mut self.counts
+    }
+
+    /// How many questions of others wait.
+    pub(crate) fn deferred(&self) -> usize {
+        self.deferred.len() + self.joins_waiting.len()
     }
 
     /// Whether the node is alone: a member without any neighbour.

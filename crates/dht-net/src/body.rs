@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
+use dht_core::PeerRecord;
 use dht_core::message::Answer;
 use futures_util::FutureExt;
 use quinn::{ReadError, RecvStream, SendStream, VarInt, WriteError};
@@ -121,6 +122,11 @@ impl BodyReader {
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.shared
+    }
+
+    /// What the peer said of itself last, as long as the body has not come to its end.
+    pub(crate) fn peer_record(&self) -> Option<Arc<PeerRecord>> {
+        self.open.as_ref().and_then(|(_, busy)| busy.peer_record())
     }
 
     /// Keeps a turn for bulk until the end.

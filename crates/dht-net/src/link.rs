@@ -331,13 +331,14 @@ pub(crate) async fn read_reply(
     connect_us: u64,
 ) -> Result<Reply, RequestError> {
     let shared = reader.shared().clone();
+    let record = reader.peer_record();
     let bytes = match reader.read_frame(shared.limits.max_frame).await {
         Ok(bytes) => bytes,
         Err(FrameFault::Body(error)) => return Err(RequestError::from(error)),
         Err(FrameFault::TooLong | FrameFault::Cut) => return Err(RequestError::BadAnswer),
     };
     let answer = checked_answer(&bytes, kind, &shared.book).ok_or(RequestError::BadAnswer)?;
-    Ok(Reply { answer, body: reader, connect_us })
+    Ok(Reply { answer, record, body: reader, connect_us })
 }
 
 /// The form of an address that does not depend on the socket's family.
@@ -374,6 +375,10 @@ impl Busy {
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.link.shared
+    }
+
+    pub(crate) fn peer_record(&self) -> Option<Arc<PeerRecord>> {
+        self.link.theirs()?.record.clone()
     }
 
     pub(crate) fn hold(&mut self, permit: Option<OwnedSemaphorePermit>) {

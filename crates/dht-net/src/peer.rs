@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use dht_core::PeerKey;
 use dht_core::message::{Answer, Frame, Hello};
+use dht_core::{PeerKey, PeerRecord};
 
 use crate::ask::{To, ask, ask_body};
 use crate::body::{BodyReader, BodyWriter};
@@ -50,6 +50,8 @@ pub struct Reply {
     pub answer: Answer,
     /// The bytes, or the further answers, that follow.
     pub body: BodyReader,
+    /// What the peer said of itself last; `None` of a client.
+    pub record: Option<Arc<PeerRecord>>,
     /// How long opening a connection took, in microseconds; 0 if there was one.
     pub connect_us: u64,
 }

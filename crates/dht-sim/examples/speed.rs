@@ -2,6 +2,12 @@
 //! `cargo run --release -p dht-sim --example speed -- [NODES,..] [SECONDS]`. The figures of
 //! `docs/simulation.md`, "Speed", come from here.
 
+#![expect(
+    clippy::disallowed_types,
+    clippy::disallowed_methods,
+    reason = "how long the simulator itself takes is told by a real clock"
+)]
+
 use std::io::Write;
 use std::time::{Duration, Instant};
 

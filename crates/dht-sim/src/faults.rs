@@ -7,19 +7,39 @@ use dht_core::time::micros;
 use rand::RngExt;
 use rand_pcg::Pcg64Mcg;
 
+use crate::member::mix;
+
 /// What goes wrong all the time, drawn from the world's seed.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FaultPlan {
     /// Shortest time a message is on its way.
     pub shortest_delay: Duration,
-    /// Longest time a message is on its way; every time between is equally likely, so messages
-    /// overtake each other.
+    /// Longest time a message is on its way, but for spikes.
     pub longest_delay: Duration,
+    /// How the delays between the two are spread.
+    pub spread: Spread,
+    /// How many of 1000 messages take [`SPIKE`] times as long.
+    pub spikes_per_mille: u32,
     /// How many of 1000 messages, questions and answers alike, are lost.
     pub loss_per_mille: u32,
+    /// How many of 1000 messages arrive twice, each at its own time.
+    pub twice_per_mille: u32,
     /// How long a disk takes for one command.
     pub disk_delay: Duration,
 }
+
+/// How the delays of messages are spread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Spread {
+    /// Every delay is equally likely for every message, so messages overtake each other often.
+    Even,
+    /// Every way has its own delay, which its messages take give or take a quarter: some nodes are
+    /// near each other, others far, and the way back may be another.
+    ByWay,
+}
+
+/// How much longer a message takes that meets a spike: a queue that had filled up (guess).
+const SPIKE: u32 = 10;
 
 impl Default for FaultPlan {
     /// A quiet network of short ways: 1 to 20 ms (guess: from one rack to one continent), no loss,
@@ -28,24 +48,48 @@ impl Default for FaultPlan {
         FaultPlan {
             shortest_delay: Duration::from_millis(1),
             longest_delay: Duration::from_millis(20),
+            spread: Spread::Even,
+            spikes_per_mille: 0,
             loss_per_mille: 0,
+            twice_per_mille: 0,
             disk_delay: Duration::from_millis(1),
         }
     }
 }
 
 impl FaultPlan {
-    /// How long the next message takes. Never zero: time has to pass between cause and effect.
-    pub(crate) fn draw_delay(&self, rng: &mut Pcg64Mcg) -> Duration {
+    /// How long the next message between two nodes takes. Never zero: time has to pass between
+    /// cause and effect.
+    pub(crate) fn draw_delay(&self, rng: &mut Pcg64Mcg, from: u64, to: u64) -> Duration {
         let shortest = micros(self.shortest_delay).max(1);
         let longest = micros(self.longest_delay).max(shortest);
-        Duration::from_micros(rng.random_range(shortest..=longest))
+        let drawn = match self.spread {
+            Spread::Even => rng.random_range(shortest..=longest),
+            Spread::ByWay => {
+                let own = shortest + mix(&[from, to]) % (longest - shortest + 1);
+                (own - own / 4 + rng.random_range(0..=own / 2)).clamp(shortest, longest)
+            }
+        };
+        let drawn = Duration::from_micros(drawn);
+        match draw(rng, self.spikes_per_mille) {
+            true => drawn.saturating_mul(SPIKE),
+            false => drawn,
+        }
     }
 
     /// Whether the next message is lost.
     pub(crate) fn draw_loss(&self, rng: &mut Pcg64Mcg) -> bool {
-        self.loss_per_mille > 0 && rng.random_range(0..1000) < self.loss_per_mille
+        draw(rng, self.loss_per_mille)
     }
+
+    /// Whether the next message arrives twice.
+    pub(crate) fn draw_twice(&self, rng: &mut Pcg64Mcg) -> bool {
+        draw(rng, self.twice_per_mille)
+    }
+}
+
+fn draw(rng: &mut Pcg64Mcg, per_mille: u32) -> bool {
+    per_mille > 0 && rng.random_range(0..1000) < per_mille
 }
 
 /// Which ways are cut at the moment.
@@ -118,7 +162,23 @@ impl Cuts {
 
 #[cfg(test)]
 mod tests {
+    use rand::SeedableRng;
+
     use super::*;
+
+    #[test]
+    fn every_way_has_its_own_delay() {
+        let plan = FaultPlan { spread: Spread::ByWay, ..FaultPlan::default() };
+        let mut rng = Pcg64Mcg::seed_from_u64(1);
+        let mut mean = |from, to| {
+            let drawn = (0..200).map(|_| micros(plan.draw_delay(&mut rng, from, to)));
+            drawn.sum::<u64>() / 200
+        };
+        let ways: Vec<u64> = (0..20).map(|to| mean(99, to)).collect();
+        let (least, most) = (ways.iter().min(), ways.iter().max());
+        assert!(least < Some(&6_000) && most > Some(&15_000), "{ways:?}");
+        assert!(mean(1, 2).abs_diff(mean(1, 2)) < 1_000);
+    }
 
     #[test]
     fn groups_keep_to_themselves_and_joiners_follow() {

@@ -3,6 +3,8 @@
 //!
 //! Checkers look at [`Links`], plain data: whoever doubts them hands them a bad state and watches.
 
+pub mod acknowledged;
+pub mod bounded;
 pub mod ideal;
 pub mod lists_in_order;
 pub mod mine;
@@ -184,6 +186,29 @@ pub enum Violation {
         /// As it should be.
         wanted: Vec<Id>,
     },
+    /// No node that runs holds a register as it was acknowledged, or newer.
+    Lost {
+        /// Its point.
+        key: Id,
+    },
+    /// A node read an older version of a register than had been acknowledged.
+    StaleRead {
+        /// The register's point.
+        key: Id,
+        /// Who read.
+        node: Id,
+    },
+    /// A node holds or sends more than it may.
+    Unbounded {
+        /// Which.
+        node: Id,
+        /// Of what.
+        what: &'static str,
+        /// How many.
+        held: usize,
+        /// How many it may.
+        limit: usize,
+    },
     /// A node's next deadline did not move although its timers had fired (case 34).
     StandsStill {
         /// Which.
@@ -214,6 +239,8 @@ impl Violation {
             Violation::PredecessorDropped { .. } => "predecessor_dropped",
             Violation::WrongOwner { .. } | Violation::NeverSaidMine { .. } => "wrong_owner",
             Violation::NoPlace { .. } | Violation::NotIdeal { .. } => "not_ideal",
+            Violation::Lost { .. } | Violation::StaleRead { .. } => "acknowledged_lost",
+            Violation::Unbounded { .. } => "unbounded",
             Violation::StandsStill { .. } => "stands_still",
             Violation::Endless { .. } => "endless",
             Violation::NeverQuiet { .. } => "never_quiet",
@@ -231,10 +258,13 @@ impl Violation {
             | Violation::NeverSaidMine { node, .. }
             | Violation::NoPlace { node, .. }
             | Violation::NotIdeal { node, .. }
+            | Violation::StaleRead { node, .. }
+            | Violation::Unbounded { node, .. }
             | Violation::StandsStill { node } => Some(*node),
             Violation::FewPrincipals { .. }
             | Violation::Cycles { .. }
             | Violation::Disordered { .. }
+            | Violation::Lost { .. }
             | Violation::Endless { .. }
             | Violation::NeverQuiet { .. } => None,
         }
@@ -281,6 +311,15 @@ impl fmt::Display for Violation {
             }
             Violation::NotIdeal { node, list, held, wanted } => {
                 write!(f, "{} of {node:?} is {held:?} instead of {wanted:?}", name(list))
+            }
+            Violation::Lost { key } => {
+                write!(f, "nobody holds the register at {key:?} as it was acknowledged")
+            }
+            Violation::StaleRead { key, node } => {
+                write!(f, "{node:?} read the register at {key:?} older than it was acknowledged")
+            }
+            Violation::Unbounded { node, what, held, limit } => {
+                write!(f, "{node:?} has {held} {what}, more than {limit}")
             }
             Violation::StandsStill { node } => {
                 write!(f, "the next deadline of {node:?} does not move")

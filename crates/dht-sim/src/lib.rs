@@ -11,10 +11,12 @@
 //!
 //! `docs/simulation.md` shows how to use both.
 
+pub mod check;
 mod disk;
 pub mod faults;
 pub mod hops;
 pub mod invariants;
+mod ledger;
 mod member;
 pub mod script;
 pub mod trace;

@@ -10,12 +10,15 @@ mod expect;
 mod outcome;
 mod parse;
 mod play;
+mod write;
 
 use std::fmt;
 
+use crate::faults::FaultPlan;
+
 pub use outcome::{MemberReport, Outcome, ScriptProblem};
 pub use parse::parse;
-pub use play::{run, run_with};
+pub use play::{Play, play, run, run_with};
 
 /// Most nodes one script may name (guess: beyond that a person cannot follow it).
 pub const MAX_NODES: usize = 256;
@@ -27,6 +30,9 @@ pub const MAX_WAIT_MS: u64 = 86_400_000;
 pub struct Script {
     /// Length of all lists; `None`: what real nodes have.
     pub depth: Option<u16>,
+    /// Whether messages take their time in every step, and timers fire only while time passes; else
+    /// time stands still in a step until all that follows from it has happened.
+    pub is_timed: bool,
     /// In order.
     pub steps: Vec<Line>,
 }
@@ -67,12 +73,64 @@ pub enum Step {
     Fail(u64),
     /// A node goes for good.
     Leave(u64),
+    /// A node goes to come back.
+    Stop(u64),
+    /// A node dies silently, and its disk with it.
+    Crash(u64),
     /// A node comes back with its memory.
     Restart(u64),
     /// Only nodes of one group reach each other.
     Partition(Vec<Vec<u64>>),
     /// All reach each other again.
     Heal,
+    /// Nothing that one sends reaches the other.
+    Cut {
+        /// Who sends.
+        from: u64,
+        /// Who hears nothing.
+        to: u64,
+    },
+    /// From now on the network is like this.
+    Network(FaultPlan),
+    /// A node's process is stopped.
+    Pause(u64),
+    /// It runs again.
+    Resume(u64),
+    /// All messages of a node take longer.
+    Slow {
+        /// Whose.
+        node: u64,
+        /// By how many milliseconds; 0: not any more.
+        by: u64,
+    },
+    /// A node's clock jumps ahead.
+    Clock {
+        /// Whose.
+        node: u64,
+        /// By how many milliseconds.
+        by: u64,
+    },
+    /// A member looks up the owner of a point.
+    Look {
+        /// The point.
+        key: u64,
+        /// Who asks.
+        node: u64,
+    },
+    /// A member writes the register of this number.
+    Put {
+        /// Which.
+        key: u64,
+        /// Who writes.
+        node: u64,
+    },
+    /// A member reads the register of this number.
+    Get {
+        /// Which.
+        key: u64,
+        /// Who reads.
+        node: u64,
+    },
     /// A step of a node begins, and its answers are held back.
     Begin {
         /// Whose step.
@@ -86,6 +144,9 @@ pub enum Step {
     Wait(u64),
     /// Time passes until nothing changes any more.
     Quiet,
+    /// Time passes until everybody who knows of each other is in one ideal ring; for at most so many
+    /// milliseconds.
+    UntilIdeal(u64),
     /// Something must hold now.
     Expect(Expectation),
 }
@@ -106,6 +167,8 @@ pub enum Expectation {
         /// Its owner.
         node: u64,
     },
+    /// Everything that was acknowledged can be read at every member.
+    Data,
 }
 
 /// Why a text is no script.

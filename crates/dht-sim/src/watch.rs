@@ -63,6 +63,8 @@ pub(crate) struct Watch {
     /// How many nodes look for a place.
     joining: usize,
     breach: Option<Breach>,
+    /// How often a condition was broken.
+    breaches: u64,
     /// The state of the proofs has been reached since the last breach: `r + 1` principals, and all
     /// lists full.
     reached: bool,
@@ -93,6 +95,7 @@ impl Watch {
             short: BTreeSet::new(),
             joining: 0,
             breach: None,
+            breaches: 0,
             reached: false,
             based_since: None,
             known: BTreeMap::new(),
@@ -282,6 +285,11 @@ impl Watch {
         self.breach
     }
 
+    /// How often a condition was broken so far.
+    pub(crate) fn breaches(&self) -> u64 {
+        self.breaches
+    }
+
     /// Whether the ring is, or was before a breach, still too small for the proofs.
     pub(crate) fn is_small(&self) -> bool {
         !self.reached
@@ -354,6 +362,7 @@ impl Watch {
     }
 
     fn broke(&mut self, breach: Breach) {
+        self.breaches += 1;
         self.breach.get_or_insert(breach);
         // Without the proofs a node may lose sight of those who came before its predecessor.
         for (node, known) in &mut self.known {

@@ -6,7 +6,10 @@
 //! no timer fires ([`World::settle`]). After every event of either kind the invariants are checked.
 
 mod clock;
+mod held;
+mod lives;
 mod post;
+mod trouble;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -15,15 +18,16 @@ use dht_core::config::{ConfigError, RingParams};
 use dht_core::event::{Memory, OpId, Purpose};
 use dht_core::message::RingId;
 use dht_core::message::client::NodeState;
-use dht_core::node::{Node, Snapshot};
-use dht_core::register::{Key, OperationId, Register, Value};
+use dht_core::node::Snapshot;
+use dht_core::register::{Ballot, Key, OperationId, Register, Value};
 use dht_core::{Command, Config, Contact, Event, Id, Instant, Notice};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
 use crate::faults::{Cuts, FaultPlan};
 use crate::invariants::{Links, NodeLinks, Problem, Violation, ideal, one_ring};
-use crate::member::{Member, Stage, contact, mix};
+use crate::ledger::Ledger;
+use crate::member::{Member, mix};
 use crate::trace::{Kind, Trace};
 use crate::watch::{Breach, Watch};
 
@@ -73,6 +77,8 @@ pub struct World {
     seed: u64,
     rng: Pcg64Mcg,
     cuts: Cuts,
+    /// Nodes all of whose messages, in and out, take so much longer.
+    slow: BTreeMap<u64, std::time::Duration>,
     members: BTreeMap<u64, Member>,
     numbers: BTreeMap<Id, u64>,
     deadlines: BTreeSet<(Instant, u64)>,
@@ -81,6 +87,7 @@ pub struct World {
     next_op: u64,
     lookups: BTreeMap<OpId, (u64, Id)>,
     outcomes: BTreeMap<OpId, Notice>,
+    ledger: Ledger,
     watch: Watch,
     trace: Trace,
 }
@@ -90,16 +97,19 @@ impl World {
     pub fn new(config: WorldConfig) -> Result<World, ConfigError> {
         config.node.validate()?;
         let WorldConfig { node, replicas, plan, seed, start, kept_lines } = config;
+        let params = RingParams::founding(RingId(u128::from(mix(&[seed]))), replicas);
+        let ledger = Ledger::new(&node, &params);
         let watch = Watch::new(node.list_len(), usize::from(node.predecessor_peers));
         Ok(World {
             start,
             now: start,
             config: Arc::new(node),
-            params: RingParams::founding(RingId(u128::from(mix(&[seed]))), replicas),
+            params,
             plan,
             seed,
             rng: Pcg64Mcg::seed_from_u64(mix(&[seed, 1])),
             cuts: Cuts::default(),
+            slow: BTreeMap::new(),
             members: BTreeMap::new(),
             numbers: BTreeMap::new(),
             deadlines: BTreeSet::new(),
@@ -108,6 +118,7 @@ impl World {
             next_op: 0,
             lookups: BTreeMap::new(),
             outcomes: BTreeMap::new(),
+            ledger,
             watch,
             trace: Trace::new(kept_lines),
         })
@@ -195,14 +206,6 @@ impl World {
         any
     }
 
-    /// Ends a node's life silently.
-    pub fn fail(&mut self, n: u64) {
-        if self.is_running(n) {
-            self.trace.event(self.now, Kind::Life, &[n, 0], format_args!("{n} dies"));
-            self.end_life(n, Stage::Dead, false);
-        }
-    }
-
     /// Tells a node to go for good. It is gone once it has handed off and unlinked.
     pub fn leave(&mut self, n: u64) {
         if self.is_running(n) {
@@ -214,62 +217,6 @@ impl World {
     /// Tells a node to stop, to come back later by [`World::restart`].
     pub fn stop(&mut self, n: u64) {
         self.command(n, Command::Stop);
-    }
-
-    /// Starts a node's next life on the same disk; one that still runs dies first. It finds its way
-    /// back by itself, through those its last life remembered.
-    pub fn restart(&mut self, n: u64) {
-        let Some(member) = self.members.get(&n) else { return };
-        let (id, via, memory) = (member.me.id, member.via, member.disk.memory.clone());
-        self.fail(n);
-        self.begin_life(n, id, true);
-        self.member_mut(n).via = via;
-        let knows_nobody = memory.contacts.is_empty() && !memory.alone;
-        self.watch.acquaint(id, memory.contacts.iter().map(|held| held.id));
-        self.command(n, Command::Remember(memory));
-        match via {
-            Some(via) if knows_nobody => self.join(n, via),
-            // The first of its ring, which died before it had saved whom it met: it founds the ring
-            // again, and the others, who remember it, take it in.
-            None if knows_nobody => {
-                self.watch.on_second_ring(id);
-                self.command(n, Command::Found);
-            }
-            _ => {}
-        }
-    }
-
-    /// From now on only nodes of one group reach each other; nodes named in none form one more.
-    pub fn partition(&mut self, groups: &[Vec<u64>]) {
-        self.mark(&[1], format_args!("partition {groups:?}"));
-        self.cuts.partition(groups);
-        self.on_cut();
-    }
-
-    /// From now on nothing that `from` sends reaches `to`, answers included.
-    pub fn cut_one_way(&mut self, from: u64, to: u64) {
-        self.mark(&[2, from, to], format_args!("cut {from} to {to}"));
-        self.cuts.cut_one_way(from, to);
-        self.on_cut();
-    }
-
-    /// From now on whoever dials this node gets somebody else: its record names a wrong address.
-    /// Its own questions still go out.
-    pub fn misdirect(&mut self, n: u64) {
-        self.mark(&[3, n], format_args!("{n} is misdirected"));
-        self.cuts.misdirect(n);
-        self.on_cut();
-    }
-
-    /// From now on other things go wrong; what is on its way is not touched.
-    pub fn set_plan(&mut self, plan: FaultPlan) {
-        self.plan = plan;
-    }
-
-    /// Opens all ways again.
-    pub fn heal(&mut self) {
-        self.mark(&[4], format_args!("heal"));
-        self.cuts.heal();
     }
 
     /// Gives a node any other order.
@@ -295,6 +242,7 @@ impl World {
     /// Lets a member read a register.
     pub fn read(&mut self, n: u64, key: Key) -> OpId {
         let op = self.draw_op();
+        self.ledger.reading(op, key.id(), self.watch.breaches());
         self.command(n, Command::Read { op, key });
         op
     }
@@ -400,20 +348,55 @@ impl World {
         self.watch.last_change()
     }
 
+    /// The registers that must be there, as they were acknowledged last.
+    pub fn promises(&self) -> impl Iterator<Item = (&Key, Ballot)> {
+        self.ledger.promises().map(|(_, held)| (&held.key, held.ballot))
+    }
+
+    /// Whether nothing keeps this world from being ideal; then the conditions of the invariants hold
+    /// again.
+    pub fn is_ideal(&mut self) -> bool {
+        let is_ideal = self.flaws().is_empty();
+        if is_ideal && !self.cuts.is_any() {
+            self.watch.is_quiet();
+        }
+        is_ideal
+    }
+
     /// What keeps this world from being ideal: everybody who knows of each other, and is not cut
     /// off, in one ring, with every list and predecessor as the order says.
     pub fn flaws(&self) -> Vec<Violation> {
-        let reaches = |a: Id, b: Id| match (self.number_at(a), self.number_at(b)) {
-            (Some(a), Some(b)) => self.cuts.both_ways(a, b),
-            _ => false,
-        };
         let links = self.watch.links();
-        let mut circles = self.watch.circles(reaches);
-        // Where nobody ever had a place there is no ring to come into.
-        let has_place =
-            |id: &Id| links.nodes.get(id).is_some_and(|held| held.state != NodeState::Joining);
+        let mut circles = self.id_circles();
+        let is_paused = |id: &Id| {
+            let member = self.numbers.get(id).and_then(|n| self.members.get(n));
+            member.is_some_and(|held| held.is_paused)
+        };
+        // Where nobody ever had a place there is no ring to come into, and a stopped process mends
+        // nothing.
+        let has_place = |id: &Id| {
+            let state = links.nodes.get(id).map(|held| held.state);
+            state.is_some_and(|state| state != NodeState::Joining) && !is_paused(id)
+        };
         circles.retain(|circle| circle.iter().any(has_place));
         circles.iter().flat_map(|circle| ideal::check(links, circle)).collect()
+    }
+
+    /// Those who know of each other and are not cut off: each list should be one ring.
+    pub fn circles(&self) -> Vec<Vec<u64>> {
+        let numbers = |circle: Vec<Id>| circle.iter().map(|id| self.numbers[id]).collect();
+        self.id_circles().into_iter().map(numbers).collect()
+    }
+
+    fn id_circles(&self) -> Vec<Vec<Id>> {
+        let reaches = |a: Id, b: Id| match (self.number_at(a), self.number_at(b)) {
+            (Some(a), Some(b)) => {
+                let is_paused = self.members[&a].is_paused || self.members[&b].is_paused;
+                self.cuts.both_ways(a, b) && !is_paused
+            }
+            _ => false,
+        };
+        self.watch.circles(reaches)
     }
 
     /// What keeps these nodes from forming one ideal ring. Whether others run too is not looked at.
@@ -448,61 +431,6 @@ impl World {
         let mut copy = self.clone();
         let repaired = copy.run_until_quiet(QUIET_LIMIT).is_ok() && copy.flaws().is_empty();
         (!repaired).then_some(disorder)
-    }
-
-    fn begin_life(&mut self, n: u64, id: Id, keeps_disk: bool) {
-        let before = self.members.remove(&n);
-        let life = before.as_ref().map_or(1, |held| held.life() + 1);
-        let me = contact(n, id, life);
-        let seed = mix(&[self.seed, n, life]);
-        // A clock belongs to the machine: a new life keeps what the old one had.
-        let ahead_us = before.as_ref().map_or(0, |held| held.ahead_us);
-        let clock = Instant(self.now.0.saturating_add(ahead_us));
-        let node = Node::new(me.clone(), self.params, self.config.clone(), seed, clock);
-        let disk = before.filter(|_| keeps_disk).map(|held| held.disk).unwrap_or_default();
-        let stage = Stage::Running;
-        let member = Member {
-            node,
-            me,
-            disk,
-            stage,
-            deadline: None,
-            via: None,
-            leaves_for_good: false,
-            ahead_us,
-            is_paused: false,
-        };
-        self.members.insert(n, member);
-        self.numbers.insert(id, n);
-        // What it did not save in time is forgotten too.
-        self.watch.forgot(id);
-        let line = format_args!("{n} starts its life {life}");
-        self.trace.event(self.now, Kind::Life, &[n, life], line);
-        self.refresh(n);
-    }
-
-    fn end_life(&mut self, n: u64, stage: Stage, for_good: bool) {
-        let member = self.member_mut(n);
-        member.stage = stage;
-        let (id, deadline) = (member.me.id, member.deadline.take());
-        if let Some(deadline) = deadline {
-            self.deadlines.remove(&(deadline, n));
-        }
-        for (_, (_, key)) in self.lookups.extract_if(.., |_, (asker, _)| *asker == n) {
-            self.watch.lookup_ended(self.now, key, None);
-        }
-        self.watch.ended(self.now, id, for_good);
-        self.on_gone(n);
-    }
-
-    fn on_cut(&mut self) {
-        let (cuts, numbers) = (&self.cuts, &self.numbers);
-        let apart = |a: Id, b: Id| match (numbers.get(&a), numbers.get(&b)) {
-            (Some(a), Some(b)) => !cuts.both_ways(*a, *b),
-            _ => false,
-        };
-        self.watch.on_cut(apart);
-        self.fail_cut_off();
     }
 
     /// Hands a node an event, carries out what it orders, and looks at the result.

@@ -276,3 +276,17 @@ pub enum Response {
     /// Not taken at all.
     Refused(Refusal),
 }
+
+impl Response {
+    /// Whether only one that has a place in the ring answers so.
+    pub fn is_of_member(&self) -> bool {
+        matches!(
+            self,
+            Response::Route(_)
+                | Response::Joined(_)
+                | Response::JoinElsewhere { .. }
+                | Response::Neighbors(_)
+                | Response::Unchanged
+        )
+    }
+}

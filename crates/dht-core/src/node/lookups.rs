@@ -48,6 +48,13 @@ pub(super) enum Reason {
     Keepers { kind: Kind },
 }
 
+impl Lookups {
+    /// How many are under way.
+    pub(super) fn len(&self) -> usize {
+        self.running.len()
+    }
+}
+
 impl Node {
     /// [`crate::Command::Lookup`].
     pub(super) fn look_up_for_driver(

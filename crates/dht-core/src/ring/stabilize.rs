@@ -91,18 +91,20 @@ impl Ring {
         &mut self,
         out: &mut Outbox,
         rpc: RpcId,
+        from: &Contact,
         response: Option<Response>,
     ) {
         // A late reply to an abandoned query is discarded (S12).
         match self.operation.take() {
-            Some(Operation::Stabilize { rpc: asked, head }) if asked == rpc => {
-                self.on_stabilize_answer(out, head, response);
+            // It is `from` that answers: the one that was asked, perhaps in a newer life.
+            Some(Operation::Stabilize { rpc: asked, .. }) if asked == rpc => {
+                self.on_stabilize_answer(out, from.clone(), response);
             }
-            Some(Operation::StepTwo { rpc: asked, candidate }) if asked == rpc => {
-                self.on_step_two_answer(out, candidate, response);
+            Some(Operation::StepTwo { rpc: asked, .. }) if asked == rpc => {
+                self.on_step_two_answer(out, from.clone(), response);
             }
-            Some(Operation::ServeJoin { rpc: asked, head, joiner, reply }) if asked == rpc => {
-                self.on_head_pinged(out, head, joiner, reply, response);
+            Some(Operation::ServeJoin { rpc: asked, joiner, reply, .. }) if asked == rpc => {
+                self.on_head_pinged(out, from.clone(), joiner, reply, response);
             }
             other => self.operation = other,
         }
@@ -138,7 +140,7 @@ impl Ring {
         answer: Neighbors,
         pushed: bool,
     ) {
-        // The question may name an older life of it than the one known by now.
+        // A push is applied later than it came, and a newer life may be known by now.
         let newer = self
             .links
             .head()

@@ -2,13 +2,14 @@
 //! Nothing here waits; every order becomes a task that tells the driver what came of it.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use dht_core::event::{Failure, FetchId, Memory, RpcId, StoreCommand, StoreId};
 use dht_core::manifest::ChunkRef;
 use dht_core::message::ring::{Request, Response};
 use dht_core::message::{Answer, Frame, Refusal};
-use dht_core::{Contact, Event};
-use dht_net::{DialError, Endpoint, RequestError};
+use dht_core::{Contact, Event, PeerRecord};
+use dht_net::{DialError, Endpoint, Reply, RequestError};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 
@@ -49,11 +50,9 @@ impl Carrier {
         let task = self.tasks.spawn(async move {
             let frame = Frame::Ring { from: 0, to: to.index, request };
             let event = match endpoint.request(&to.record, frame).await {
-                Ok(reply) => match reply.answer {
-                    Answer::Ring(response) => {
-                        Event::Response { rpc, response, connect_us: reply.connect_us }
-                    }
-                    Answer::Refused(refusal) => refused(rpc, refusal, reply.connect_us),
+                Ok(Reply { answer, record, connect_us, .. }) => match answer {
+                    Answer::Ring(response) => Event::Response { rpc, response, record, connect_us },
+                    Answer::Refused(refusal) => refused(rpc, refusal, record, connect_us),
                     _ => Event::Failed { rpc, failure: Failure::Unreachable },
                 },
                 Err(error) => Event::Failed { rpc, failure: failure_of(&error) },
@@ -115,15 +114,21 @@ async fn keep_memory(disk: Disk, mut newest: watch::Receiver<Option<Memory>>) {
     }
 }
 
-fn refused(rpc: RpcId, refusal: Refusal, connect_us: u64) -> Event {
+fn refused(
+    rpc: RpcId,
+    refusal: Refusal,
+    record: Option<Arc<PeerRecord>>,
+    connect_us: u64,
+) -> Event {
+    let answered = |response| Event::Response { rpc, response, record, connect_us };
     match refusal {
         // The contact is void: another ring lives there, or no such place.
         Refusal::OtherRing { .. } | Refusal::NoSuchPlace { .. } => {
             Event::Failed { rpc, failure: Failure::NotThatPeer }
         }
-        Refusal::ShuttingDown => Event::Response { rpc, response: Response::NotMember, connect_us },
-        Refusal::Overloaded { .. } => Event::Response { rpc, response: Response::Busy, connect_us },
-        refusal => Event::Response { rpc, response: Response::Refused(refusal), connect_us },
+        Refusal::ShuttingDown => answered(Response::NotMember),
+        Refusal::Overloaded { .. } => answered(Response::Busy),
+        refusal => answered(Response::Refused(refusal)),
     }
 }
 
@@ -166,7 +171,7 @@ mod tests {
         let twin = RequestError::SameIdentity { addr };
         assert_eq!(failure_of(&twin), Failure::SameIdentity);
         let other = Refusal::OtherRing { ours: RingId(1), yours: RingId(2) };
-        let event = refused(RpcId(1), other, 0);
+        let event = refused(RpcId(1), other, None, 0);
         assert_eq!(event, Event::Failed { rpc: RpcId(1), failure: Failure::NotThatPeer });
     }
 }

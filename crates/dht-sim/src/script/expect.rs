@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use dht_core::event::Purpose;
+use dht_core::event::{Purpose, ReadOutcome};
 use dht_core::message::client::NodeState;
 use dht_core::{Id, Notice};
 
@@ -18,6 +18,7 @@ pub(super) fn judge(world: &World, step: usize, expectation: &Expectation) -> Ve
         Expectation::Alone(node) => judge.without_neighbors(*node, true),
         Expectation::Isolated(node) => judge.without_neighbors(*node, false),
         Expectation::Owner { key, node } => judge.owner(*key, *node),
+        Expectation::Data => judge.data(),
     }
 }
 
@@ -102,6 +103,42 @@ impl Judge<'_> {
                 None => format!("node {member} has no answer for the point {key}"),
             };
             problems.push(self.problem("wrong_owner", member, message));
+        }
+        problems
+    }
+
+    /// Every member reads everything that was acknowledged, on a copy of the world; of rings that never
+    /// met, those where somebody holds it.
+    fn data(&self) -> Vec<ScriptProblem> {
+        let mut copy = self.world.clone();
+        let mut asked = Vec::new();
+        let circles = self.world.circles();
+        for (key, ballot) in self.world.promises() {
+            let holds = |n: &u64| {
+                let held = self.world.register(*n, key.id());
+                held.is_some_and(|held| held.ballot >= ballot)
+            };
+            for circle in circles.iter().filter(|circle| circle.iter().any(holds)) {
+                for member in circle.iter().filter(|n| self.world.is_member(**n)) {
+                    asked.push((*member, ballot, key.clone(), copy.read(*member, key.clone())));
+                }
+            }
+        }
+        let patience = copy.config().operation_timeout + Duration::from_secs(1);
+        copy.run_until_answered(patience, asked.iter().map(|(_, _, _, op)| *op));
+        let mut problems = Vec::new();
+        for (member, ballot, key, op) in asked {
+            let outcome = copy.take_outcome(op);
+            let held = match &outcome {
+                Some(Notice::Read { outcome: ReadOutcome::Value { register, .. }, .. }) => {
+                    register.as_ref().map(|held| held.ballot)
+                }
+                _ => None,
+            };
+            if held < Some(ballot) {
+                let message = format!("node {member} reads {key:?} and finds {outcome:?}");
+                problems.push(self.problem("acknowledged_lost", member, message));
+            }
         }
         problems
     }

@@ -2,8 +2,11 @@
 //! it has to.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
 
 use dht_core::Config;
+
+use crate::faults::{FaultPlan, Spread};
 
 use super::{
     Expectation, Line, MAX_NODES, MAX_WAIT_MS, Script, ScriptError, ScriptErrorKind, Step,
@@ -19,7 +22,7 @@ pub fn parse(text: &str) -> Result<Script, ScriptError> {
         let number = at + 1;
         reader.line(number, &words).map_err(|kind| ScriptError { line: number, kind })?;
     }
-    Ok(Script { depth: reader.depth, steps: reader.steps })
+    Ok(Script { depth: reader.depth, is_timed: reader.is_timed, steps: reader.steps })
 }
 
 type Parsed<T> = Result<T, ScriptErrorKind>;
@@ -28,6 +31,7 @@ type Parsed<T> = Result<T, ScriptErrorKind>;
 #[derive(Default)]
 struct Reader {
     depth: Option<u16>,
+    is_timed: bool,
     steps: Vec<Line>,
     /// Every node named so far, and whether it runs.
     nodes: BTreeMap<u64, bool>,
@@ -39,6 +43,7 @@ impl Reader {
         match words {
             [] => return Ok(()),
             ["depth", rest @ ..] => return self.depth(rest),
+            ["timed"] => return self.timed(),
             _ => {}
         }
         let step = self.step(words)?;
@@ -54,6 +59,15 @@ impl Reader {
         }
         let depth = in_range(number(depth)?, 1, Config::MAX_DEPTH.into())?;
         self.depth = u16::try_from(depth).ok();
+        Ok(())
+    }
+
+    fn timed(&mut self) -> Parsed<()> {
+        if self.is_timed || !self.steps.is_empty() {
+            let rule = "`timed` stands before the first step, once";
+            return Err(ScriptErrorKind::Misplaced { rule });
+        }
+        self.is_timed = true;
         Ok(())
     }
 
@@ -75,6 +89,10 @@ impl Reader {
             ("fail", _) => form("fail N"),
             ("leave", [node]) => self.ends(node).map(Step::Leave),
             ("leave", _) => form("leave N"),
+            ("stop", [node]) => self.ends(node).map(Step::Stop),
+            ("stop", _) => form("stop N"),
+            ("crash", [node]) => self.ends(node).map(Step::Crash),
+            ("crash", _) => form("crash N"),
             ("restart", [node]) => {
                 let node = self.known(node)?;
                 self.nodes.insert(node, true);
@@ -84,6 +102,20 @@ impl Reader {
             ("partition", groups) => self.partition(groups),
             ("heal", []) => Ok(Step::Heal),
             ("heal", _) => form("heal"),
+            ("cut" | "pause" | "resume" | "slow" | "clock" | "network", rest) => {
+                self.trouble(word, rest)
+            }
+            ("look" | "put" | "get", [key, "at", node]) => {
+                let (key, node) = (number(key)?, self.known(node)?);
+                Ok(match *word {
+                    "look" => Step::Look { key, node },
+                    "put" => Step::Put { key, node },
+                    _ => Step::Get { key, node },
+                })
+            }
+            ("look", _) => form("look K at N"),
+            ("put", _) => form("put K at N"),
+            ("get", _) => form("get K at N"),
             ("begin", step) => self.begin(step),
             ("finish", [node]) => self.finish(node),
             ("finish", _) => form("finish N"),
@@ -91,8 +123,41 @@ impl Reader {
             ("wait", _) => form("wait MS"),
             ("quiet", []) => Ok(Step::Quiet),
             ("quiet", _) => form("quiet"),
+            ("until", ["ideal", time]) => {
+                Ok(Step::UntilIdeal(in_range(number(time)?, 1, MAX_WAIT_MS)?))
+            }
+            ("until", _) => form("until ideal MS"),
             ("expect", what) => self.expect(what).map(Step::Expect),
             (word, _) => Err(ScriptErrorKind::UnknownStep { word: clip(word) }),
+        }
+    }
+
+    /// What goes wrong.
+    fn trouble(&self, word: &str, rest: &[&str]) -> Parsed<Step> {
+        match (word, rest) {
+            ("cut", [from, to]) => {
+                let (from, to) = (self.known(from)?, self.known(to)?);
+                match from == to {
+                    true => Err(ScriptErrorKind::NamedTwice { node: from }),
+                    false => Ok(Step::Cut { from, to }),
+                }
+            }
+            ("cut", _) => form("cut A B"),
+            ("pause", [node]) => Ok(Step::Pause(self.known(node)?)),
+            ("pause", _) => form("pause N"),
+            ("resume", [node]) => Ok(Step::Resume(self.known(node)?)),
+            ("resume", _) => form("resume N"),
+            ("slow", [node, by]) => Ok(Step::Slow {
+                node: self.known(node)?,
+                by: in_range(number(by)?, 0, MAX_WAIT_MS)?,
+            }),
+            ("slow", _) => form("slow N MS"),
+            ("clock", [node, by]) => Ok(Step::Clock {
+                node: self.known(node)?,
+                by: in_range(number(by)?, 0, MAX_WAIT_MS)?,
+            }),
+            ("clock", _) => form("clock N MS"),
+            (_, settings) => network(settings).map(Step::Network),
         }
     }
 
@@ -186,11 +251,12 @@ impl Reader {
             ["owner", key, node] => {
                 Ok(Expectation::Owner { key: number(key)?, node: self.known(node)? })
             }
+            ["data"] => Ok(Expectation::Data),
             ["ring", ..] => form("expect ring N .."),
             ["alone", ..] => form("expect alone N"),
             ["isolated", ..] => form("expect isolated N"),
             ["owner", ..] => form("expect owner K N"),
-            _ => form("expect ring .., alone .., isolated .. or owner .."),
+            _ => form("expect ring .., alone .., isolated .., owner .. or data"),
         }
     }
 
@@ -223,6 +289,32 @@ impl Reader {
             false => Ok(()),
         }
     }
+}
+
+/// What the network is like: settings in any order, those that are not named as on a quiet one.
+fn network(settings: &[&str]) -> Parsed<FaultPlan> {
+    const FORM: &str = "network delay=MS..MS by-way loss=N twice=N spikes=N disk=MS";
+    let mut plan = FaultPlan::default();
+    let millis = |word| in_range(number(word)?, 0, MAX_WAIT_MS).map(Duration::from_millis);
+    let per_mille = |word| in_range(number(word)?, 0, 1000).map(|n| n as u32);
+    for setting in settings {
+        match setting.split_once('=') {
+            None if *setting == "by-way" => plan.spread = Spread::ByWay,
+            Some(("delay", range)) => {
+                let Some((low, high)) = range.split_once("..") else { return form(FORM) };
+                (plan.shortest_delay, plan.longest_delay) = (millis(low)?, millis(high)?);
+                if plan.shortest_delay > plan.longest_delay {
+                    return form(FORM);
+                }
+            }
+            Some(("loss", word)) => plan.loss_per_mille = per_mille(word)?,
+            Some(("twice", word)) => plan.twice_per_mille = per_mille(word)?,
+            Some(("spikes", word)) => plan.spikes_per_mille = per_mille(word)?,
+            Some(("disk", word)) => plan.disk_delay = millis(word)?,
+            _ => return form(FORM),
+        }
+    }
+    Ok(plan)
 }
 
 fn number(word: &str) -> Parsed<u64> {
@@ -326,7 +418,7 @@ mod tests {
             ("ring 0\nexpect ring", "line 2: expected `expect ring N ..`"),
             (
                 "ring 0\nexpect",
-                "line 2: expected `expect ring .., alone .., isolated .. or owner ..`",
+                "line 2: expected `expect ring .., alone .., isolated .., owner .. or data`",
             ),
         ];
         for (text, expected) in table {
@@ -345,7 +437,7 @@ mod tests {
     #[test]
     fn comments_and_blank_lines_are_nothing() {
         let script = parse("# only words\n\n   \n\t# more\n").expect("nothing is fine");
-        assert_eq!(script, Script { depth: None, steps: Vec::new() });
+        assert_eq!(script, Script { depth: None, is_timed: false, steps: Vec::new() });
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use dht_core::{Command, Config};
+use dht_core::event::Purpose;
+use dht_core::register::{Key, Value};
+use dht_core::{Command, Config, Id};
 
 use super::expect::judge;
 use super::{Outcome, Script, ScriptProblem, Step};
@@ -17,6 +19,24 @@ const LEAVE_LIMIT: Duration = Duration::from_secs(60);
 /// first have to find its way back (guess).
 const JOIN_ROUNDS: usize = 3;
 
+/// How to play a script.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Play {
+    /// All chance.
+    pub seed: u64,
+    /// How many of the last lines of the trace to keep.
+    pub lines: usize,
+}
+
+/// How many lines of its trace a script keeps for people: enough for the last few seconds of a small
+/// ring.
+const KEPT_LINES: usize = 400;
+/// How often a world is looked at that should become ideal: less than any period.
+const TICK: Duration = Duration::from_millis(500);
+/// How many looks lie between two rounds of telling those to join that have no place: 15 s (guess:
+/// the longest pause between two attempts of their own is 8 s, jittered).
+const RETRY_TICKS: u32 = 30;
+
 /// Plays a script to its end or to the first step at whose end something does not hold. The same
 /// script and seed give the same outcome.
 pub fn run(script: &Script, seed: u64) -> Outcome {
@@ -25,6 +45,13 @@ pub fn run(script: &Script, seed: u64) -> Outcome {
 
 /// Like [`run`]; at the end, `show` is given the last lines of what happened, oldest first.
 pub fn run_with(script: &Script, seed: u64, show: impl FnMut(&str)) -> Outcome {
+    let (outcome, world) = play(script, Play { seed, lines: KEPT_LINES });
+    world.trace().last_lines().for_each(show);
+    outcome
+}
+
+/// Like [`run`]; the world as it is at the end, too.
+pub fn play(script: &Script, how: Play) -> (Outcome, World) {
     let config = match script.depth {
         None => Config::default(),
         Some(depth) => Config {
@@ -35,9 +62,9 @@ pub fn run_with(script: &Script, seed: u64, show: impl FnMut(&str)) -> Outcome {
             ..Config::default()
         },
     };
-    let config = WorldConfig::new(config, seed);
+    let config = WorldConfig { kept_lines: how.lines, ..WorldConfig::new(config, how.seed) };
     let world = World::new(config).expect("the parser holds the depth within its bounds");
-    let mut player = Player { world };
+    let mut player = Player { world, is_timed: script.is_timed };
     let (mut last, mut problems) = (0, Vec::new());
     for line in &script.steps {
         last = line.number;
@@ -46,12 +73,13 @@ pub fn run_with(script: &Script, seed: u64, show: impl FnMut(&str)) -> Outcome {
             break;
         }
     }
-    player.world.trace().last_lines().for_each(show);
-    Outcome::of(&player.world, last, problems, seed)
+    let outcome = Outcome::of(&player.world, last, problems, how.seed);
+    (outcome, player.world)
 }
 
 struct Player {
     world: World,
+    is_timed: bool,
 }
 
 impl Player {
@@ -61,8 +89,13 @@ impl Player {
         let mut problems = match step {
             Step::Expect(expectation) => judge(&self.world, number, expectation),
             step => {
-                let violations = self.play(step);
-                self.world.save_memories();
+                let violations = match self.is_timed {
+                    true => self.play_timed(step),
+                    false => self.play(step),
+                };
+                if !self.is_timed {
+                    self.world.save_memories();
+                }
                 self.describe(number, violations)
             }
         };
@@ -118,7 +151,31 @@ impl Player {
                 world.partition(groups);
                 world.settle();
             }
-            Step::Heal => world.heal(),
+            Step::Stop(node) => {
+                world.enter_stepped();
+                world.stop(*node);
+                world.settle();
+            }
+            Step::Crash(node) => {
+                world.enter_stepped();
+                world.crash(*node);
+                world.settle();
+            }
+            Step::Cut { from, to } => {
+                world.enter_stepped();
+                world.cut_one_way(*from, *to);
+                world.settle();
+            }
+            Step::Resume(_) | Step::Look { .. } | Step::Put { .. } | Step::Get { .. } => {
+                world.enter_stepped();
+                self.play_timed(step);
+                self.world.settle();
+            }
+            Step::Heal
+            | Step::Network(_)
+            | Step::Pause(_)
+            | Step::Slow { .. }
+            | Step::Clock { .. } => return self.play_timed(step),
             Step::Begin { node, step } => {
                 world.begin(*node);
                 let violations = self.play(step);
@@ -131,10 +188,73 @@ impl Player {
             }
             Step::Wait(time) => world.run_for(Duration::from_millis(*time)),
             Step::Quiet => return self.quiet(),
+            Step::UntilIdeal(time) => return self.until_ideal(Duration::from_millis(*time)),
             // Judged without playing.
             Step::Expect(_) => {}
         }
         Vec::new()
+    }
+
+    /// A step of a timed script: it begins, and what follows from it takes its time.
+    fn play_timed(&mut self, step: &Step) -> Vec<Violation> {
+        let world = &mut self.world;
+        let millis = |by: &u64| Duration::from_millis(*by);
+        match step {
+            Step::Join { node, via } => world.join(*node, *via),
+            Step::Stabilize(node) => world.command(*node, Command::Stabilize),
+            Step::Fail(node) => world.fail(*node),
+            Step::Leave(node) => world.leave(*node),
+            Step::Stop(node) => world.stop(*node),
+            Step::Crash(node) => world.crash(*node),
+            Step::Restart(node) => world.restart(*node),
+            Step::Partition(groups) => world.partition(groups),
+            Step::Heal => world.heal(),
+            Step::Cut { from, to } => world.cut_one_way(*from, *to),
+            Step::Network(plan) => world.set_plan(*plan),
+            Step::Pause(node) => world.pause(*node),
+            Step::Resume(node) => world.resume(*node),
+            Step::Slow { node, by } => world.slow_down(*node, millis(by)),
+            Step::Clock { node, by } => world.jump_clock(*node, millis(by)),
+            Step::Look { key, node } => {
+                world.look_up(*node, Id::from_u64(*key), None, Purpose::Client);
+            }
+            Step::Put { key, node } => {
+                world.write(*node, register_of(*key), Value::Present(Vec::new().into()));
+            }
+            Step::Get { key, node } => {
+                world.read(*node, register_of(*key));
+            }
+            Step::Ring(nodes) => {
+                world.grow(nodes.iter().map(|n| (*n, Id::from_u64(*n))).collect());
+                return self.world.flaws();
+            }
+            Step::Wait(_) | Step::Quiet | Step::UntilIdeal(_) | Step::Expect(_) => {
+                return self.play(step);
+            }
+            // They hold time back, which is what stepped scripts are for.
+            Step::Rectify(_) | Step::Notify { .. } | Step::Begin { .. } | Step::Finish(_) => {}
+        }
+        Vec::new()
+    }
+
+    /// Lets time pass until nothing is left to mend. Those that could not join are told again now and
+    /// then: whoever could let them in may have come back only now.
+    fn until_ideal(&mut self, limit: Duration) -> Vec<Violation> {
+        let end = self.world.now().after(limit);
+        let mut ticks = 0;
+        loop {
+            if ticks % RETRY_TICKS == 0 {
+                self.world.retry_joins();
+            }
+            if self.world.is_ideal() {
+                return Vec::new();
+            }
+            if self.world.now() >= end {
+                return self.world.flaws();
+            }
+            self.world.run_until(self.world.now().after(TICK).min(end));
+            ticks += 1;
+        }
     }
 
     /// An ideal ring as it comes about: the first node founds it, the others join one by one, and
@@ -191,4 +311,9 @@ impl Player {
             |violation| ScriptProblem::of(&self.world, number, &Problem { at, violation });
         violations.into_iter().map(problem).collect()
     }
+}
+
+/// The register of this number.
+fn register_of(number: u64) -> Key {
+    Key::new(format!("key-{number}")).expect("a number is no long name")
 }

@@ -8,7 +8,7 @@ use dht_core::message::client::NodeState;
 use dht_core::time::micros;
 
 use super::World;
-use crate::invariants::Violation;
+use crate::invariants::{Violation, bounded};
 use crate::trace::Kind;
 
 /// How long quiet may take to come: 60 virtual minutes (the contract of `sim script`).
@@ -142,6 +142,11 @@ impl World {
         self.drain(n);
         let member = self.member(n);
         let next = member.node.poll_timeout();
+        let over = bounded::check(member.me.id, &member.node.sizes(), &self.config);
+        if let Some(violation) = over {
+            self.watch.report(now, violation);
+        }
+        let member = self.member(n);
         if member.is_running() && next.is_some_and(|next| next <= clock) {
             let node = member.me.id;
             self.watch.report(now, Violation::StandsStill { node });

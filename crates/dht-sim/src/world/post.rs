@@ -1,75 +1,111 @@
 //! Messages: what nodes order is sent, delayed, lost, held back, and delivered.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 use std::time::Duration;
 
 use dht_core::event::{Failure, FetchId, ReplyId, RpcId, StoreId, StoreOutcome};
 use dht_core::manifest::ChunkRef;
 use dht_core::message::ring::{Request, Response, RouteAnswer};
-use dht_core::{Contact, Effect, Event, Id, Instant, Notice};
+use dht_core::{Contact, Effect, Event, Id, Instant, Notice, PeerRecord};
 
 use super::World;
+use super::held::{Begun, Notify};
+use crate::invariants::{acknowledged, bounded};
+use crate::ledger::Finished;
 use crate::member::{Stage, number};
 use crate::trace::Kind;
+
+/// Most messages that wait for a stopped process (guess: what a socket buffer of 200 KiB holds).
+const MAX_WAITING: usize = 256;
 
 /// Everything that is on its way or waits for somebody.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Post {
-    mail: BTreeMap<(Instant, u64), Parcel>,
+    pub(super) mail: BTreeMap<(Instant, u64), Parcel>,
     sequence: u64,
     /// Questions that were delivered and are not answered yet.
-    questions: BTreeMap<ReplyId, Question>,
+    pub(super) questions: BTreeMap<ReplyId, Question>,
     /// The same by their calls.
     asked: BTreeMap<Call, ReplyId>,
     /// Calls that nobody will answer; in timed worlds the caller's own timer finds out.
     lost: BTreeSet<Call>,
     /// Whether notifications are held back at their targets, for scripts.
-    holds_notifies: bool,
-    notifies: Vec<Notify>,
+    pub(super) holds_notifies: bool,
+    pub(super) notifies: Vec<Notify>,
     /// Nodes whose answers are held back, for scripts.
-    begun: BTreeMap<u64, Begun>,
+    pub(super) begun: BTreeMap<u64, Begun>,
+    /// What waits for nodes whose processes are stopped.
+    waiting: BTreeMap<u64, VecDeque<Parcel>>,
 }
 
 /// Names a question for its whole way: who asked, in which life, under which number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-struct Call {
+pub(super) struct Call {
     by: u64,
     life: u64,
     rpc: RpcId,
 }
 
 #[derive(Clone, Debug)]
-enum Parcel {
-    Request { call: Call, from: Contact, to: u64, life: Option<u64>, request: Request },
-    Answer { call: Call, outcome: Result<Response, Failure> },
-    Dropped { to: u64, life: u64, reply: ReplyId },
-    Stored { to: u64, life: u64, store: StoreId, outcome: StoreOutcome },
-    Fetched { to: u64, life: u64, fetch: FetchId, chunk: ChunkRef, from: u64 },
+pub(super) enum Parcel {
+    /// `is_echo`: it arrived before, and nobody waits for a second answer.
+    Request {
+        call: Call,
+        from: Contact,
+        to: u64,
+        life: Option<u64>,
+        request: Request,
+        is_echo: bool,
+    },
+    Answer {
+        call: Call,
+        outcome: Result<Answer, Failure>,
+    },
+    Dropped {
+        to: u64,
+        life: u64,
+        reply: ReplyId,
+    },
+    Stored {
+        to: u64,
+        life: u64,
+        store: StoreId,
+        outcome: StoreOutcome,
+    },
+    Fetched {
+        to: u64,
+        life: u64,
+        fetch: FetchId,
+        chunk: ChunkRef,
+        from: u64,
+    },
 }
 
+/// What was answered, and by which life.
+pub(super) type Answer = (Response, Option<Arc<PeerRecord>>);
+
 #[derive(Clone, Debug)]
-struct Question {
+pub(super) struct Question {
     /// `None`: nobody waits for the answer.
-    call: Option<Call>,
+    pub(super) call: Option<Call>,
     /// Who was asked.
-    at: u64,
+    pub(super) at: u64,
     /// The point, if it was a step of a lookup.
-    key: Option<Id>,
+    pub(super) key: Option<Id>,
 }
 
-#[derive(Clone, Debug)]
-struct Notify {
-    to: u64,
-    from: Contact,
-    request: Request,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Begun {
-    /// Whether the step is still being started: calls made now belong to it.
-    is_starting: bool,
-    calls: BTreeSet<Call>,
-    answers: Vec<Parcel>,
+impl Parcel {
+    /// Whom it is for.
+    fn target(&self) -> u64 {
+        match self {
+            Parcel::Request { to, .. }
+            | Parcel::Dropped { to, .. }
+            | Parcel::Stored { to, .. }
+            | Parcel::Fetched { to, .. } => *to,
+            Parcel::Answer { call, .. } => call.by,
+        }
+    }
 }
 
 impl Post {
@@ -83,76 +119,25 @@ impl Post {
         self.mail.clear();
     }
 
-    fn draw(&mut self) -> u64 {
+    pub(super) fn draw(&mut self) -> u64 {
         self.sequence += 1;
         self.sequence
     }
 }
 
 impl World {
-    /// From now on notifications wait at their targets until they are released, and their senders
-    /// hear that they arrived.
-    pub fn hold_notifies(&mut self, holds: bool) {
-        self.post.holds_notifies = holds;
-    }
-
-    /// Delivers the notifications that wait at a node, oldest first; only those of one sender if it
-    /// is named. How many there were.
-    pub fn deliver_notifies(&mut self, to: u64, from: Option<u64>) -> usize {
-        let is_meant =
-            |held: &Notify| held.to == to && from.is_none_or(|from| number(&held.from) == from);
-        let meant: Vec<Notify> = self.post.notifies.extract_if(.., |held| is_meant(held)).collect();
-        let count = meant.len();
-        meant.into_iter().for_each(|held| self.deliver_notify(held));
-        count
-    }
-
-    /// Lets one node notify another one, as if it had sent the message now.
-    pub fn notify(&mut self, to: u64, from: u64) {
-        let Some(snapshot) = self.snapshot(from) else { return };
-        let request = Request::Notify { predecessors: snapshot.predecessors };
-        self.deliver_notify(Notify { to, from: snapshot.me, request });
-    }
-
-    /// Delivers all notifications that wait.
-    pub(super) fn release_notifies(&mut self) {
-        let held = std::mem::take(&mut self.post.notifies);
-        held.into_iter().for_each(|notify| self.deliver_notify(notify));
-    }
-
-    /// From now on answers to what node `n` asks are held back; see [`World::begun`].
-    pub fn begin(&mut self, n: u64) {
-        let begun = Begun { is_starting: true, ..Begun::default() };
-        self.post.begun.insert(n, begun);
-    }
-
-    /// Calls that node `n` makes from now on belong to other steps: their answers are delivered.
-    pub fn begun(&mut self, n: u64) {
-        if let Some(begun) = self.post.begun.get_mut(&n) {
-            begun.is_starting = false;
-        }
-    }
-
-    /// Sends the answers on that were held back.
-    pub fn finish(&mut self, n: u64) {
-        let Some(begun) = self.post.begun.remove(&n) else { return };
-        for answer in begun.answers {
-            let at = (self.now, self.post.draw());
-            self.post.mail.insert(at, answer);
-        }
-    }
-
-    /// Whether answers to this node are held back.
-    pub fn is_held(&self, n: u64) -> bool {
-        self.post.begun.contains_key(&n)
-    }
-
     /// Delivers the message that arrives next, whenever that is. Whether there was one.
     pub(super) fn deliver_next(&mut self) -> bool {
         let Some((_, parcel)) = self.post.mail.pop_first() else { return false };
+        let target = parcel.target();
+        if self.members.get(&target).is_some_and(|held| held.is_paused) {
+            self.wait_for(target, parcel);
+            return true;
+        }
         match parcel {
-            Parcel::Request { call, from, to, life, request } => {
-                self.deliver_request(call, from, to, life, request);
+            Parcel::Request { call, from, to, life, request, is_echo } => {
+                let asked = (!is_echo).then_some(call);
+                self.deliver_request(call, asked, from, (to, life), request);
             }
             Parcel::Answer { call, outcome } => self.deliver_answer(call, outcome),
             Parcel::Dropped { to, life, reply } => {
@@ -191,8 +176,9 @@ impl World {
                 }
                 Effect::Fetch { fetch, chunk, from } => {
                     let life = self.member(n).life();
-                    let delay = self.draw_delay() + self.draw_delay() + self.plan.disk_delay;
                     let from = number(&from);
+                    let there = self.draw_delay(n, from);
+                    let delay = there + self.draw_delay(from, n) + self.plan.disk_delay;
                     self.post(delay, Parcel::Fetched { to: n, life, fetch, chunk, from });
                 }
                 Effect::Persist(memory) => self.member_mut(n).disk.memory = memory,
@@ -206,9 +192,20 @@ impl World {
         }
     }
 
+    /// A node's process runs again: what waited for it arrives at once.
+    pub(super) fn release(&mut self, n: u64) {
+        for parcel in self.post.waiting.remove(&n).into_iter().flatten() {
+            let at = (self.now, self.post.draw());
+            self.post.mail.insert(at, parcel);
+        }
+    }
+
     /// A node is gone: whoever waits for its answer waits in vain.
     pub(super) fn on_gone(&mut self, n: u64) {
         self.post.begun.remove(&n);
+        for parcel in self.post.waiting.remove(&n).into_iter().flatten() {
+            self.drop_parcel(parcel);
+        }
         self.post.notifies.retain(|held| held.to != n);
         self.post.lost.retain(|call| call.by != n);
         let unanswered: Vec<Question> =
@@ -239,6 +236,9 @@ impl World {
     }
 
     fn send(&mut self, n: u64, rpc: RpcId, to: &Contact, request: Request) {
+        if !matches!(request, Request::Route(_)) {
+            self.count_message(n);
+        }
         let member = self.member(n);
         let call = Call { by: n, life: member.life(), rpc };
         let from = member.me.clone();
@@ -253,8 +253,26 @@ impl World {
             self.lose(call);
             return;
         }
-        let delay = self.draw_delay();
-        self.post(delay, Parcel::Request { call, from, to, life, request });
+        if self.draw_twice() {
+            let delay = self.draw_delay(n, to);
+            let (from, request) = (from.clone(), request.clone());
+            self.post(delay, Parcel::Request { call, from, to, life, request, is_echo: true });
+        }
+        let delay = self.draw_delay(n, to);
+        self.post(delay, Parcel::Request { call, from, to, life, request, is_echo: false });
+    }
+
+    fn count_message(&mut self, n: u64) {
+        let window = self.now.0 / (bounded::WINDOW_S * 1_000_000);
+        let member = self.member_mut(n);
+        if member.sent.0 != window {
+            member.sent = (window, 0);
+        }
+        member.sent.1 += 1;
+        let (node, sent) = (member.me.id, member.sent.1);
+        if let Some(violation) = bounded::check_messages(node, sent) {
+            self.watch.report(self.now, violation);
+        }
     }
 
     fn reply(&mut self, n: u64, reply: ReplyId, response: Response) {
@@ -265,12 +283,18 @@ impl World {
             self.watch.on_mine(self.now, node, key);
         }
         let Some(call) = question.call else { return };
+        let record = self.member(n).me.record.clone();
         if self.draw_loss() {
             self.lose(call);
             return;
         }
-        let delay = self.draw_delay();
-        self.post(delay, Parcel::Answer { call, outcome: Ok(response) });
+        if self.draw_twice() {
+            let delay = self.draw_delay(n, call.by);
+            let outcome = Ok((response.clone(), Some(record.clone())));
+            self.post(delay, Parcel::Answer { call, outcome });
+        }
+        let delay = self.draw_delay(n, call.by);
+        self.post(delay, Parcel::Answer { call, outcome: Ok((response, Some(record))) });
     }
 
     fn cancel(&mut self, n: u64, rpc: RpcId) {
@@ -279,7 +303,7 @@ impl World {
         let Some(reply) = self.post.asked.get(&call).copied() else { return };
         let Some(at) = self.post.questions.get(&reply).map(|held| held.at) else { return };
         let life = self.member(at).life();
-        let delay = self.draw_delay();
+        let delay = self.draw_delay(n, at);
         self.post(delay, Parcel::Dropped { to: at, life, reply });
     }
 
@@ -298,22 +322,23 @@ impl World {
         }
     }
 
+    /// A question arrives, or fails to. `asked`: who waits for an answer, if anybody.
     fn deliver_request(
         &mut self,
         call: Call,
+        asked: Option<Call>,
         from: Contact,
-        to: u64,
-        life: Option<u64>,
+        (to, life): (u64, Option<u64>),
         request: Request,
     ) {
         let arrives = life.is_some_and(|life| self.is_in_life(to, life))
             && self.cuts.lets_through(call.by, to);
-        if !arrives {
-            self.lose(call);
+        if !arrives || (self.cuts.is_misdirected(to) && asked.is_none()) {
+            asked.into_iter().for_each(|call| self.lose(call));
             return;
         }
         if self.cuts.is_misdirected(to) {
-            let delay = self.draw_delay();
+            let delay = self.draw_delay(to, call.by);
             self.post(delay, Parcel::Answer { call, outcome: Err(Failure::NotThatPeer) });
             return;
         }
@@ -322,7 +347,7 @@ impl World {
         if self.post.holds_notifies && matches!(request, Request::Notify { .. }) {
             self.post.notifies.retain(|held| held.to != to || held.from.id != from.id);
             self.post.notifies.push(Notify { to, from, request });
-            self.post(Duration::ZERO, Parcel::Answer { call, outcome: Ok(Response::Done) });
+            self.post(Duration::ZERO, Parcel::Answer { call, outcome: Ok((Response::Done, None)) });
             return;
         }
         let key = match &request {
@@ -330,12 +355,12 @@ impl World {
             _ => None,
         };
         let reply = ReplyId(self.post.draw());
-        self.post.questions.insert(reply, Question { call: Some(call), at: to, key });
-        self.post.asked.insert(call, reply);
+        self.post.questions.insert(reply, Question { call: asked, at: to, key });
+        self.post.asked.extend(asked.map(|call| (call, reply)));
         self.tell(to, Event::Request { reply, from, request });
     }
 
-    fn deliver_answer(&mut self, call: Call, outcome: Result<Response, Failure>) {
+    fn deliver_answer(&mut self, call: Call, outcome: Result<Answer, Failure>) {
         if !self.is_in_life(call.by, call.life) {
             return;
         }
@@ -345,11 +370,12 @@ impl World {
             begun.answers.push(Parcel::Answer { call, outcome });
             return;
         }
-        let line = format_args!("{} hears {outcome:?}", call.by);
+        let heard = outcome.as_ref().map(|(response, _)| response);
+        let line = format_args!("{} hears {heard:?}", call.by);
         self.trace.event(self.now, Kind::Answer, &[call.by, call.rpc.0], line);
         let rpc = call.rpc;
         let event = match outcome {
-            Ok(response) => Event::Response { rpc, response, connect_us: 0 },
+            Ok((response, record)) => Event::Response { rpc, response, record, connect_us: 0 },
             Err(failure) => Event::Failed { rpc, failure },
         };
         self.tell(call.by, event);
@@ -363,18 +389,6 @@ impl World {
             self.member_mut(to).disk.keep_chunk(chunk);
         }
         self.tell(to, Event::Fetched { fetch, stored });
-    }
-
-    fn deliver_notify(&mut self, notify: Notify) {
-        let Notify { to, from, request } = notify;
-        if !self.is_running(to) {
-            return;
-        }
-        let line = format_args!("{to} handles {request:?} of {from:?}");
-        self.trace.event(self.now, Kind::Question, &[to, number(&from)], line);
-        let reply = ReplyId(self.post.draw());
-        self.post.questions.insert(reply, Question { call: None, at: to, key: None });
-        self.tell(to, Event::Request { reply, from, request });
     }
 
     fn on_notice(&mut self, n: u64, notice: Notice) {
@@ -393,10 +407,28 @@ impl World {
                 self.on_lookup_end(n, *op, owner);
                 self.outcomes.insert(*op, notice);
             }
-            Notice::Read { op, .. } | Notice::Written { op, .. } => {
+            Notice::Read { op, outcome } => {
+                let finished = self.ledger.read(*op, outcome);
+                finished.into_iter().for_each(|read| self.on_read(n, &read));
+                self.outcomes.insert(*op, notice);
+            }
+            Notice::Written { op, outcome } => {
+                self.ledger.written(outcome);
                 self.outcomes.insert(*op, notice);
             }
             _ => {}
+        }
+    }
+
+    fn on_read(&mut self, n: u64, read: &Finished) {
+        let are_met = self.watch.breach().is_none() && self.watch.breaches() == read.breaches;
+        if !are_met {
+            return;
+        }
+        let node = self.member(n).me.id;
+        let violation = acknowledged::check_read(read.key, node, read.promised, read.read);
+        if let Some(violation) = violation {
+            self.watch.report(self.now, violation);
         }
     }
 
@@ -426,10 +458,35 @@ impl World {
         self.post.mail.insert(at, parcel);
     }
 
-    fn draw_delay(&mut self) -> Duration {
-        match self.is_stepped {
-            true => Duration::ZERO,
-            false => self.plan.draw_delay(&mut self.rng),
+    fn draw_delay(&mut self, from: u64, to: u64) -> Duration {
+        if self.is_stepped {
+            return Duration::ZERO;
+        }
+        let extra = |n| self.slow.get(&n).copied().unwrap_or_default();
+        let extra = extra(from) + extra(to);
+        self.plan.draw_delay(&mut self.rng, from, to) + extra
+    }
+
+    fn draw_twice(&mut self) -> bool {
+        !self.is_stepped && self.plan.draw_twice(&mut self.rng)
+    }
+
+    /// Keeps a parcel for a node whose process is stopped. Its sockets hold only so much: the oldest
+    /// goes.
+    fn wait_for(&mut self, n: u64, parcel: Parcel) {
+        let waiting = self.post.waiting.entry(n).or_default();
+        waiting.push_back(parcel);
+        if waiting.len() > MAX_WAITING
+            && let Some(oldest) = waiting.pop_front()
+        {
+            self.drop_parcel(oldest);
+        }
+    }
+
+    /// A parcel will never arrive.
+    fn drop_parcel(&mut self, parcel: Parcel) {
+        if let Parcel::Request { call, is_echo: false, .. } = parcel {
+            self.lose(call);
         }
     }
 

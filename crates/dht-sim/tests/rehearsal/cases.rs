@@ -309,7 +309,8 @@ fn endless_time_outs_overflow_nothing() {
         }
     }
     let (rpc, _) = asked.pop().expect("it asks its way in");
-    let event = Event::Response { rpc, response: Response::NotMember, connect_us: u64::MAX };
+    let event =
+        Event::Response { rpc, response: Response::NotMember, record: None, connect_us: u64::MAX };
     node.handle_event(now, event);
     node.handle_timeout(Instant(u64::MAX));
     node.handle_event(Instant(u64::MAX), Event::Command(Command::Stabilize));

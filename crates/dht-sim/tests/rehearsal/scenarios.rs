@@ -69,7 +69,7 @@ fn renamed(script: &Script, turn: u64) -> Script {
         .steps
         .iter()
         .map(|line| Line { number: line.number, step: map(&line.step, &rename) });
-    Script { depth: script.depth, steps: steps.collect() }
+    Script { steps: steps.collect(), ..*script }
 }
 
 /// The same scenario with longer lists. Who is isolated depends on their length.
@@ -77,7 +77,8 @@ fn at_depth(script: &Script, depth: u16) -> Script {
     let keeps = |line: &&Line| {
         script.depth == Some(depth) || !matches!(line.step, Step::Expect(Expectation::Isolated(_)))
     };
-    Script { depth: Some(depth), steps: script.steps.iter().filter(keeps).cloned().collect() }
+    let steps = script.steps.iter().filter(keeps).cloned().collect();
+    Script { depth: Some(depth), steps, ..*script }
 }
 
 fn points(step: &Step) -> Vec<u64> {
@@ -117,7 +118,22 @@ fn map(step: &Step, rename: &impl Fn(u64) -> u64) -> Step {
         Step::Expect(Expectation::Owner { key, node }) => {
             Step::Expect(Expectation::Owner { key: rename(*key), node: rename(*node) })
         }
-        Step::Heal | Step::Wait(_) | Step::Quiet => step.clone(),
+        Step::Stop(node) => Step::Stop(rename(*node)),
+        Step::Crash(node) => Step::Crash(rename(*node)),
+        Step::Cut { from, to } => Step::Cut { from: rename(*from), to: rename(*to) },
+        Step::Pause(node) => Step::Pause(rename(*node)),
+        Step::Resume(node) => Step::Resume(rename(*node)),
+        Step::Slow { node, by } => Step::Slow { node: rename(*node), by: *by },
+        Step::Clock { node, by } => Step::Clock { node: rename(*node), by: *by },
+        Step::Look { key, node } => Step::Look { key: rename(*key), node: rename(*node) },
+        Step::Put { key, node } => Step::Put { key: *key, node: rename(*node) },
+        Step::Get { key, node } => Step::Get { key: *key, node: rename(*node) },
+        Step::Heal
+        | Step::Network(_)
+        | Step::Wait(_)
+        | Step::Quiet
+        | Step::UntilIdeal(_)
+        | Step::Expect(Expectation::Data) => step.clone(),
     }
 }
 

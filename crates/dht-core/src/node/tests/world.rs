@@ -135,7 +135,7 @@ impl World {
         let (to, event) = match mail {
             Mail::Request { to, event } => (to, event),
             Mail::Response { to, rpc, response } => {
-                (to, Event::Response { rpc, response, connect_us: 0 })
+                (to, Event::Response { rpc, response, record: None, connect_us: 0 })
             }
         };
         if !self.dead.contains(&to) && self.nodes.contains_key(&to) {
