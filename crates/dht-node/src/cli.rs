@@ -14,6 +14,7 @@ mod output;
 mod progress;
 mod settings;
 mod signals;
+mod target;
 mod units;
 mod version;
 

@@ -1,6 +1,6 @@
 //! `get`: fetches a file.
 
-mod target;
+mod text;
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
@@ -15,9 +15,10 @@ use crate::cli::exit::{Exit, Failure};
 use crate::cli::json::{GetJson, HexJson};
 use crate::cli::keys::{KeyJson, parse_key, show_key};
 use crate::cli::output::Output;
+use crate::cli::target::Target;
 use crate::cli::units::show_bytes;
 use crate::client::{Client, ClientError};
-use target::{Target, TextOnly};
+use text::TextOnly;
 
 pub(super) fn run(globals: &Globals, args: &GetArgs, output: Output) -> Result<Exit, Failure> {
     if args.range.is_some() {
@@ -103,7 +104,7 @@ fn to_stdout(globals: &Globals, key: &Key, output: Output) -> Result<Exit, Failu
         };
         match outcome {
             Ok(_) => Ok(Exit::Done),
-            Err(ClientError::Output(error)) if target::is_binary(&error) => Err(Failure::usage(
+            Err(ClientError::Output(error)) if text::is_binary(&error) => Err(Failure::usage(
                 "the file is no text and would garble the terminal; name a file with -o FILE",
             )),
             Err(error) => Err(error.into()),

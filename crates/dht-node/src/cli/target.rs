@@ -1,20 +1,16 @@
-//! Where fetched bytes go: to a file that appears whole or not at all, or to a terminal if they are
-//! text.
+//! A file to be written that appears whole or not at all.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
-use std::pin::Pin;
-use std::task::{Context, Poll};
 
 use tempfile::NamedTempFile;
 use tokio::fs::File;
-use tokio::io::AsyncWrite;
 
-use crate::cli::exit::{Failure, Kind};
+use super::exit::{Failure, Kind};
 
 /// A path that may be written.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Target {
+pub(crate) struct Target {
     path: PathBuf,
     how: How,
 }
@@ -33,7 +29,7 @@ enum How {
 impl Target {
     /// Looks at what is there; `force` allows to overwrite it. A link is followed, so that it stays
     /// a link to what is written.
-    pub(super) fn choose(path: &Path, force: bool) -> Result<Target, Failure> {
+    pub(crate) fn choose(path: &Path, force: bool) -> Result<Target, Failure> {
         let io = |text: String| Failure::new(Kind::Io, text);
         let mut written = path.to_owned();
         let how = match std::fs::metadata(path) {
@@ -49,7 +45,7 @@ impl Target {
                 None => How::Into,
                 Some(what) => {
                     let path = path.display();
-                    return Err(io(format!("{path} is {what}; name a file, or leave -o out")));
+                    return Err(io(format!("{path} is {what}; name a file")));
                 }
             },
             Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -68,7 +64,7 @@ impl Target {
     }
 
     /// Opens what is written to. Dropped before [`Draft::finish`], it leaves nothing behind.
-    pub(super) async fn begin(&self) -> Result<Draft, Failure> {
+    pub(crate) async fn begin(&self) -> Result<Draft, Failure> {
         let failed = |error: io::Error| unwritable(&self.path, &error);
         if self.how == How::Into {
             // Some devices wait for their other side; whoever waits here can give up.
@@ -100,7 +96,7 @@ impl Target {
 
 /// A file on its way.
 #[derive(Debug)]
-pub(super) struct Draft {
+pub(crate) struct Draft {
     writer: File,
     temporary: Option<NamedTempFile>,
     target: Target,
@@ -108,12 +104,12 @@ pub(super) struct Draft {
 
 impl Draft {
     /// To write to.
-    pub(super) fn writer(&mut self) -> &mut File {
+    pub(crate) fn writer(&mut self) -> &mut File {
         &mut self.writer
     }
 
     /// Makes it durable and gives it its name.
-    pub(super) async fn finish(self) -> Result<(), Failure> {
+    pub(crate) async fn finish(self) -> Result<(), Failure> {
         let Draft { writer, temporary, target } = self;
         let Some(temporary) = temporary else { return Ok(()) };
         let failed = |error: io::Error| unwritable(&target.path, &error);
@@ -176,65 +172,6 @@ fn exists(path: &Path) -> Failure {
 fn unwritable(path: &Path, error: &io::Error) -> Failure {
     let kind = if error.kind() == ErrorKind::StorageFull { Kind::NoSpace } else { Kind::Io };
     Failure::new(kind, format!("cannot write {}: {error}", path.display()))
-}
-
-/// Passes text on and refuses bytes that are none: on a terminal they would be commands.
-#[derive(Debug)]
-pub(super) struct TextOnly<W> {
-    to: W,
-    /// Whether the beginning was looked at.
-    looked_at: bool,
-}
-
-impl<W> TextOnly<W> {
-    pub(super) fn new(to: W) -> TextOnly<W> {
-        TextOnly { to, looked_at: false }
-    }
-}
-
-impl<W: AsyncWrite + Unpin> AsyncWrite for TextOnly<W> {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        // The beginning tells, as it does for diff and grep.
-        if !self.looked_at && !is_text(bytes) {
-            return Poll::Ready(Err(io::Error::other(Binary)));
-        }
-        self.looked_at = true;
-        Pin::new(&mut self.to).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.to).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.to).poll_shutdown(context)
-    }
-}
-
-/// Whether an error of the output says that the bytes are no text.
-pub(super) fn is_binary(error: &io::Error) -> bool {
-    error.get_ref().is_some_and(|inner| inner.is::<Binary>())
-}
-
-/// The bytes are no text.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("the bytes are no text")]
-struct Binary;
-
-fn is_text(bytes: &[u8]) -> bool {
-    let complete = match std::str::from_utf8(bytes) {
-        Ok(text) => text,
-        // A letter cut at the end of a piece is no fault.
-        Err(error) if error.error_len().is_none() => {
-            std::str::from_utf8(&bytes[..error.valid_up_to()]).unwrap_or_default()
-        }
-        Err(_) => return false,
-    };
-    !complete.contains(['\0', '\u{1b}'])
 }
 
 #[cfg(test)]
@@ -331,21 +268,5 @@ mod tests {
             matches!(&refused, Err(Failure::Told { kind: Kind::Io, message }) if message.contains("a socket")),
             "{refused:?}"
         );
-    }
-
-    #[tokio::test]
-    async fn only_text_goes_to_a_terminal() {
-        for (bytes, fine) in [
-            (&b"plain\ttext\n"[..], true),
-            ("слово".as_bytes(), true),
-            (&"слово".as_bytes()[..3], true),
-            (b"\x89PNG\r\n", false),
-            (b"a\0b", false),
-            (b"\x1b[2J", false),
-        ] {
-            let outcome = TextOnly::new(Vec::new()).write_all(bytes).await;
-            assert_eq!(outcome.is_ok(), fine, "{bytes:?}");
-            assert_eq!(outcome.is_err_and(|error| is_binary(&error)), !fine, "{bytes:?}");
-        }
     }
 }
