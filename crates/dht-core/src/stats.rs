@@ -78,6 +78,14 @@ impl Histogram {
         Some((squares / self.total() as f64).sqrt())
     }
 
+    /// The standard error of the mean, if the values were drawn independently of each other; `None`
+    /// if there are fewer than two.
+    pub fn standard_error(&self) -> Option<f64> {
+        // The spread of a sample is that of its origin less the part that the mean took up.
+        let freedom = self.total().checked_sub(1).filter(|freedom| *freedom > 0)?;
+        self.stddev().map(|stddev| stddev / (freedom as f64).sqrt())
+    }
+
     /// The smallest value that at least the share `q` of all values do not exceed (nearest rank);
     /// `None` if there are none.
     pub fn quantile(&self, q: f64) -> Option<u32> {
@@ -309,6 +317,10 @@ mod tests {
         }
         assert_eq!(hops.counts(), [2, 1, 1, 3, 0, 0, 0, 0, 0, 1]);
         assert_eq!(hops.mean(), Some(21.0 / 8.0));
+        // Of 2 and 4: a sample variance of 2, over two values.
+        let two = Histogram::from_counts(vec![0, 0, 1, 0, 1]);
+        assert_eq!((two.stddev(), two.standard_error()), (Some(1.0), Some(1.0)));
+        assert_eq!(Histogram::from_counts(vec![0, 1]).standard_error(), None);
         assert_eq!(hops.quantile(0.0), Some(0));
         assert_eq!(hops.quantile(0.5), Some(2));
         assert_eq!(hops.quantile(0.9), Some(9));

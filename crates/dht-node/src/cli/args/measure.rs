@@ -124,9 +124,9 @@ pub(crate) struct SimHopsArgs {
     /// Entries of the list used at each step [default: 1,2,4,8,16]
     #[arg(long, value_name = "K,..", value_delimiter = ',', value_parser = depth())]
     pub(crate) depth: Vec<u16>,
-    /// Lookups for each row
-    #[arg(long, value_name = "L", default_value_t = 20_000, value_parser = samples())]
-    pub(crate) lookups: u64,
+    /// Lookups for each row [default: 20000; above 50000 nodes fewer, down to 1000 from a million on]
+    #[arg(long, value_name = "L", value_parser = samples())]
+    pub(crate) lookups: Option<u64>,
     /// All chance
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub(crate) seed: u64,

@@ -281,7 +281,7 @@ fn sim_hops() -> Value {
     let config = dht_sim::hops::HopsConfig {
         sizes: vec![2],
         depths: vec![1],
-        lookups: 10,
+        lookups: Some(10),
         rings: None,
         seed: 1,
     };
