@@ -1,6 +1,6 @@
 //! A file to be written that appears whole or not at all.
 
-use std::io::{self, ErrorKind};
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
@@ -58,7 +58,10 @@ impl Target {
         };
         let target = Target { path: written, how };
         if how != How::Into && !target.folder().is_dir() {
-            return Err(io(format!("the directory of {} does not exist", path.display())));
+            return Err(io(format!(
+                "the directory of {} does not exist; make it first",
+                path.display()
+            )));
         }
         Ok(target)
     }
@@ -72,6 +75,37 @@ impl Target {
             let writer = opened.map_err(failed)?;
             return Ok(Draft { writer, temporary: None, target: self.clone() });
         }
+        let temporary = self.temporary()?;
+        let writer = File::from_std(temporary.as_file().try_clone().map_err(failed)?);
+        Ok(Draft { writer, temporary: Some(temporary), target: self.clone() })
+    }
+
+    /// Tells before long work whether its result could be written. Nothing is left behind.
+    pub(crate) fn check(&self) -> Result<(), Failure> {
+        match self.how {
+            // Opening a device may already be a use of it.
+            How::Into => Ok(()),
+            How::New | How::Replace => self.temporary().map(drop),
+        }
+    }
+
+    /// Writes all of a file that is small. One that is there already is replaced, also if it came
+    /// after the choice.
+    pub(crate) fn write(&self, content: &[u8]) -> Result<(), Failure> {
+        let failed = |error: io::Error| unwritable(&self.path, &error);
+        if self.how == How::Into {
+            let opened = std::fs::File::options().write(true).open(&self.path);
+            return opened.and_then(|mut device| device.write_all(content)).map_err(failed);
+        }
+        let mut temporary = self.temporary()?;
+        temporary.write_all(content).map_err(failed)?;
+        temporary.as_file().sync_all().map_err(failed)?;
+        temporary.persist(&self.path).map_err(|error| failed(error.error))?;
+        sync_folder(self.folder()).map_err(failed)
+    }
+
+    /// The file beside its place that is renamed when it is whole, and removed when it is dropped.
+    fn temporary(&self) -> Result<NamedTempFile, Failure> {
         let mut builder = tempfile::Builder::new();
         // `docs/cli.md` names this form: SIGKILL and power cuts leave the file behind.
         builder.prefix(".dht-node-").suffix(".part");
@@ -81,9 +115,16 @@ impl Target {
             // What the user's mask leaves of it, as for any new file.
             builder.permissions(std::fs::Permissions::from_mode(0o666));
         }
-        let temporary = builder.tempfile_in(self.folder()).map_err(failed)?;
-        let writer = File::from_std(temporary.as_file().try_clone().map_err(failed)?);
-        Ok(Draft { writer, temporary: Some(temporary), target: self.clone() })
+        builder.tempfile_in(self.folder()).map_err(|error| unwritable(&self.path, &error))
+    }
+
+    /// Whether both are one file, also if they are written differently.
+    pub(crate) fn is_same(&self, other: &Target) -> bool {
+        let place = |target: &Target| {
+            let folder = std::fs::canonicalize(target.folder()).ok();
+            (folder, target.path.file_name().map(ToOwned::to_owned))
+        };
+        self.how != How::Into && place(self) == place(other)
     }
 
     fn folder(&self) -> &Path {
@@ -171,7 +212,7 @@ fn exists(path: &Path) -> Failure {
 
 fn unwritable(path: &Path, error: &io::Error) -> Failure {
     let kind = if error.kind() == ErrorKind::StorageFull { Kind::NoSpace } else { Kind::Io };
-    Failure::new(kind, format!("cannot write {}: {error}", path.display()))
+    Failure::new(kind, format!("cannot write {}: {error}; name another file", path.display()))
 }
 
 #[cfg(test)]
@@ -221,6 +262,27 @@ mod tests {
         draft.writer().flush().await.expect("writable");
         draft.finish().await.expect("forced");
         assert_eq!(std::fs::read(&path).expect("it is there"), b"theirs");
+    }
+
+    #[test]
+    fn a_small_file_is_checked_early_and_written_late() {
+        let folder = tempfile::tempdir().expect("a temporary directory");
+        let path = folder.path().join("file");
+        let names = || std::fs::read_dir(folder.path()).expect("readable").count();
+        let target = Target::choose(&path, true).expect("nothing is there");
+        target.check().expect("writable");
+        assert_eq!(names(), 0, "looking leaves nothing behind");
+        std::fs::write(&path, b"older and longer").expect("writable");
+        target.write(b"new").expect("writable");
+        assert_eq!(std::fs::read(&path).expect("it is there"), b"new");
+        assert_eq!(names(), 1, "no temporary file is left");
+        let gone = folder.path().join("gone");
+        std::fs::create_dir(&gone).expect("writable");
+        let target = Target::choose(&gone.join("file"), true).expect("a directory");
+        std::fs::remove_dir(&gone).expect("empty");
+        for outcome in [target.check(), target.write(b"lost")] {
+            assert!(matches!(outcome, Err(Failure::Told { kind: Kind::Io, .. })), "{outcome:?}");
+        }
     }
 
     #[test]
