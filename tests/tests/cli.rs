@@ -526,24 +526,3 @@ fn the_demo_runs_to_its_end() {
     let text = String::from_utf8(said.stdout).expect("UTF-8");
     assert!(text.contains("hops"), "{text}");
 }
-
-/// `sim hops` needs no node, and its mean is the formula's.
-#[test]
-fn simulated_hops_follow_the_formula() {
-    let args = ["sim", "hops", "--nodes", "16,64", "--lookups", "2000", "--seed", "1", "--json"];
-    let said = run(&args).expect(0).json();
-    let sizes = said["sizes"].as_array().expect("a list");
-    assert_eq!(sizes.len(), 2, "{said}");
-    for size in sizes {
-        let nodes = size["nodes"].as_f64().expect("a number");
-        let rows = size["routings"].as_array().expect("a list");
-        let row = rows.iter().find(|row| row["depth"] == 1).expect("depth 1 is a row");
-        let mean = row["mean"].as_f64().expect("a number");
-        let expected = (nodes - 1.0) / 2.0;
-        // Six standard errors of the mean of a uniform distribution over 0..N-1.
-        let error = 6.0 * ((nodes * nodes - 1.0) / 12.0 / 2000.0).sqrt();
-        assert!((mean - expected).abs() < error, "{mean} against {expected}: {row}");
-    }
-    let again = run(&args).expect(0).json();
-    assert_eq!(said, again, "same seed, same answer");
-}

@@ -34,11 +34,11 @@ pub(crate) struct HopsArgs {
     /// Draws askers and keys [default: another one each time]
     #[arg(long, value_name = "SEED")]
     pub(crate) seed: Option<u64>,
-    /// A picture (not built yet)
-    #[arg(long, value_name = "FILE", hide = true)]
+    /// Draws the rows as a picture: an SVG file, which is replaced if it is there
+    #[arg(long, value_name = "FILE.svg")]
     pub(crate) plot: Option<PathBuf>,
-    /// A table of numbers (not built yet)
-    #[arg(long, value_name = "FILE", hide = true)]
+    /// Writes the rows as a table of numbers, which is replaced if it is there
+    #[arg(long, value_name = "FILE.csv")]
     pub(crate) csv: Option<PathBuf>,
 }
 
@@ -133,11 +133,11 @@ pub(crate) struct SimHopsArgs {
     /// Fresh random rings for each size [default: enough that they differ by less than 0.3 %: one, for `successors`]
     #[arg(long, value_name = "M")]
     pub(crate) rings: Option<u32>,
-    /// A picture (not built yet)
-    #[arg(long, value_name = "FILE", hide = true)]
+    /// Draws the rows as a picture: an SVG file, which is replaced if it is there
+    #[arg(long, value_name = "FILE.svg")]
     pub(crate) plot: Option<PathBuf>,
-    /// A table of numbers (not built yet)
-    #[arg(long, value_name = "FILE", hide = true)]
+    /// Writes the rows as a table of numbers, which is replaced if it is there
+    #[arg(long, value_name = "FILE.csv")]
     pub(crate) csv: Option<PathBuf>,
 }
 

@@ -7,6 +7,7 @@ use dht_core::theory;
 use super::{routing_name, with_client};
 use crate::cli::args::{Globals, HopsArgs};
 use crate::cli::exit::{Exit, Failure, Kind};
+use crate::cli::hop_report::{HopFiles, HopRecord, off, show_error, show_off};
 use crate::cli::json::{HopRowJson, HopsJson};
 use crate::cli::output::{Output, table_text};
 use crate::cli::progress::Progress;
@@ -20,11 +21,7 @@ use crate::client::{
 pub(super) const DEPTHS: [u16; 5] = [1, 2, 4, 8, 16];
 
 pub(super) fn run(globals: &Globals, args: &HopsArgs, output: Output) -> Result<Exit, Failure> {
-    for (flag, given) in [("--plot", &args.plot), ("--csv", &args.csv)] {
-        if given.is_some() {
-            return Err(Failure::not_built(flag, "--json gives every number, histograms too"));
-        }
-    }
+    let files = HopFiles::choose(args.plot.as_deref(), args.csv.as_deref())?;
     let (samples, seed) = (args.samples, args.seed.unwrap_or_else(super::drawn_seed));
     with_client(globals, async |client| {
         let walk = client.walk().await?;
@@ -40,6 +37,7 @@ pub(super) fn run(globals: &Globals, args: &HopsArgs, output: Output) -> Result<
         }
         let routings = measure(client, &walk, samples, seed, &output.progress()).await?;
         let json = HopsJson { nodes: walk.members.len(), samples, seed, routings };
+        files.write(&HopRecord::of_ring(&json), output)?;
         output.result(&json, || for_people(&json, output))?;
         Ok(Exit::Done)
     })
@@ -79,6 +77,7 @@ fn row(nodes: usize, depth: u16, exact: &ExactHops, measured: Option<SurveyRow>)
         routing: routing_name(routing),
         depth,
         mean: hops.mean(),
+        stderr: hops.standard_error(),
         stddev: hops.stddev(),
         p50: hops.quantile(0.5),
         p90: hops.quantile(0.9),
@@ -111,6 +110,7 @@ pub(super) fn rows_for_people(rows: &[HopRowJson], output: Output) -> String {
         "routing",
         ">depth",
         ">mean",
+        ">stderr",
         ">expected",
         ">here",
         ">off",
@@ -125,19 +125,14 @@ pub(super) fn rows_for_people(rows: &[HopRowJson], output: Output) -> String {
     let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.3}"));
     let whole = |value: Option<u32>| value.map_or("-".to_owned(), |value| value.to_string());
     for row in rows {
-        let off = match (row.mean, row.expected_here) {
-            (Some(mean), Some(here)) if here > 0.0 => {
-                format!("{:+.2} %", 100.0 * (mean / here - 1.0))
-            }
-            _ => "-".to_owned(),
-        };
         table.add_row([
             row.routing.to_owned(),
             row.depth.to_string(),
             if row.available { number(row.mean) } else { "not kept".to_owned() },
+            show_error(row.stderr),
             number(row.expected),
             number(row.expected_here),
-            off,
+            show_off(off(row.mean, row.expected_here)),
             number(row.stddev),
             whole(row.p50),
             whole(row.p99),

@@ -78,6 +78,8 @@ pub(crate) struct HopRowJson {
     pub(crate) depth: u16,
     /// Measured mean.
     pub(crate) mean: Option<f64>,
+    /// Standard error of `mean`.
+    pub(crate) stderr: Option<f64>,
     /// Measured standard deviation.
     pub(crate) stddev: Option<f64>,
     /// Median.

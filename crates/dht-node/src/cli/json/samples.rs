@@ -103,6 +103,7 @@ fn row() -> HopRowJson {
         routing: "successors",
         depth: 1,
         mean: Some(1.0),
+        stderr: Some(1.0),
         stddev: Some(1.0),
         p50: Some(1),
         p90: Some(1),

@@ -6,20 +6,17 @@ use crate::cli::args::SimHopsArgs;
 use crate::cli::commands::builtin_routing;
 use crate::cli::deadline::Deadline;
 use crate::cli::exit::{Exit, Failure};
+use crate::cli::hop_report::{HopFiles, HopRecord, off, show_error, show_off};
 use crate::cli::output::{Output, table_text};
 use crate::cli::units::count;
 
 pub(super) fn run(args: SimHopsArgs, deadline: Deadline, output: Output) -> Result<Exit, Failure> {
-    for (flag, given) in [("--plot", &args.plot), ("--csv", &args.csv)] {
-        if given.is_some() {
-            return Err(Failure::not_built(flag, "--json gives every number"));
-        }
-    }
     for routing in &args.routing {
         builtin_routing(routing)?;
     }
     let depths = if args.depth.is_empty() { DEFAULT_DEPTHS.to_vec() } else { args.depth };
-    let SimHopsArgs { nodes, lookups, rings, seed, .. } = args;
+    let SimHopsArgs { nodes, lookups, rings, seed, plot, csv, .. } = args;
+    let files = HopFiles::choose(plot.as_deref(), csv.as_deref())?;
     let config = HopsConfig { sizes: nodes, depths, lookups, rings, seed };
     let progress = output.progress();
     let measured = deadline.bound_thread(move || {
@@ -29,6 +26,7 @@ pub(super) fn run(args: SimHopsArgs, deadline: Deadline, output: Output) -> Resu
         })
     })?;
     let report = measured.map_err(|error| Failure::usage(format!("--{error}")))?;
+    files.write(&HopRecord::of_simulation(&report), output)?;
     output.result(&report, || for_people(&report, output))?;
     Ok(Exit::Done)
 }
@@ -39,7 +37,9 @@ fn for_people(report: &HopsReport, output: Output) -> String {
         "routing",
         ">depth",
         ">mean",
+        ">stderr",
         ">expected",
+        ">here",
         ">off",
         ">stddev",
         ">p50",
@@ -55,22 +55,18 @@ fn for_people(report: &HopsReport, output: Output) -> String {
     format!("seed {}\n\n{}", report.seed, table_text(&table))
 }
 
-fn cells(nodes: usize, row: &Row) -> [String; 11] {
+fn cells(nodes: usize, row: &Row) -> [String; 13] {
     let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.3}"));
     let whole = |value: Option<u32>| value.map_or("-".to_owned(), |value| value.to_string());
-    let off = match (row.mean, row.expected) {
-        (Some(mean), Some(expected)) if expected > 0.0 => {
-            format!("{:+.2} %", 100.0 * (mean / expected - 1.0))
-        }
-        _ => "-".to_owned(),
-    };
     [
         nodes.to_string(),
         row.routing.to_owned(),
         row.depth.map_or("-".to_owned(), |depth| depth.to_string()),
         number(row.mean),
+        show_error(row.stderr),
         number(row.expected),
-        off,
+        number(row.expected_here),
+        show_off(off(row.mean, row.expected)),
         number(row.stddev),
         whole(row.p50),
         whole(row.p99),
