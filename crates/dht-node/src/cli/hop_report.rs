@@ -200,6 +200,9 @@ mod tests {
         };
         assert_eq!(kind(HopFiles::choose(Some(&nowhere), Some(&csv))), Kind::Io);
         assert_eq!(kind(HopFiles::choose(Some(folder.path()), None)), Kind::Io);
+        // A directory that is there and takes no files, also not from root.
+        #[cfg(target_os = "linux")]
+        assert_eq!(kind(HopFiles::choose(None, Some(Path::new("/proc/a.csv")))), Kind::Io);
         let again = folder.path().join(".").join("a.svg");
         assert_eq!(kind(HopFiles::choose(Some(&plot), Some(&again))), Kind::Usage);
         HopFiles::choose(Some(&plot), Some(&csv)).expect("both can be written");
