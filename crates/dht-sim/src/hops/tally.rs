@@ -80,7 +80,7 @@ impl Tally {
 }
 
 /// The standard error of a mean over strata, each drawn as often as its width says (Cochran,
-/// Sampling Techniques, 3rd edition 1977, section 5.6): the root of the sum of `n s^2` over all
+/// Sampling Techniques, 3rd edition 1977, chapter 5): the root of the sum of `n s^2` over all
 /// strata, divided by the number of values; `n` and `s^2` are a stratum's values and their variance.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 struct StratifiedError {
