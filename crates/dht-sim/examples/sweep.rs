@@ -4,7 +4,7 @@
 
 use std::io::Write;
 
-use dht_sim::check::{CheckConfig, check, shrink};
+use dht_sim::check::{CheckConfig, WorldKind, check, shrink};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let numbers: Vec<u64> =
@@ -13,6 +13,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let config = CheckConfig {
         nodes: numbers.get(2).copied().unwrap_or(64),
         minutes: numbers.get(3).copied().unwrap_or(10),
+        kind: match std::env::var_os("PARTITION") {
+            Some(_) => WorldKind::Partition,
+            None => WorldKind::Any,
+        },
     };
     let mut out = std::io::stdout().lock();
     let (mut events, mut failed) = (0, 0);

@@ -31,7 +31,24 @@ pub struct CheckConfig {
     /// For how many virtual minutes things go wrong, before all is let come to rest: 1 to
     /// [`MAX_MINUTES`].
     pub minutes: u64,
+    /// What happens in them.
+    pub kind: WorldKind,
 }
+
+/// What happens in the worlds of a sweep.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum WorldKind {
+    /// Anything that can be named.
+    Any,
+    /// All nodes of an ideal ring are cut into two, three or four parts, by place or anyhow. Nothing
+    /// else happens. After the minutes the cut is healed, and there must be one ideal ring again
+    /// within [`MERGE_LIMIT_MS`].
+    Partition,
+}
+
+/// How long parts may take to become one ideal ring again: twelve rounds of the merge probe, which
+/// comes every 10 s.
+pub const MERGE_LIMIT_MS: u64 = 120_000;
 
 /// A setting outside of what works.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,5 +1,6 @@
 //! The command line as clap reads it. Every help text ends with an example; a test holds that.
 
+mod check;
 mod files;
 mod measure;
 mod run;
@@ -13,6 +14,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use super::units::parse_duration;
 use super::version::long_version;
 
+pub(crate) use check::{SimCheckArgs, WorldKind};
 pub(crate) use files::{GetArgs, InfoArgs, LsArgs, PutArgs, RmArgs};
 pub(crate) use measure::{
     DemoArgs, HopsArgs, LookupArgs, RingArgs, SimArgs, SimCommand, SimHopsArgs, SimScriptArgs,
@@ -220,10 +222,9 @@ impl Cli {
                 | Command::Placement(args)
                 | Command::Man(args),
             )
-            | Some(Command::Sim(SimArgs {
-                command: SimCommand::Churn(args) | SimCommand::Check(args),
-                ..
-            })) => args.rest.as_slice(),
+            | Some(Command::Sim(SimArgs { command: SimCommand::Churn(args), .. })) => {
+                args.rest.as_slice()
+            }
             _ => &[],
         };
         self.globals.json || ignored.iter().any(|word| word == "--json")

@@ -6,7 +6,7 @@ use std::time::Duration;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use super::CheckConfig;
+use super::{CheckConfig, MERGE_LIMIT_MS, WorldKind};
 use crate::faults::{FaultPlan, Spread};
 use crate::member::mix;
 use crate::script::{Expectation, Line, Script, Step};
@@ -78,14 +78,10 @@ const KINDS: [Kind; 15] = [
 /// The script of a seed: a ring, some minutes in which things go wrong, and time to come to rest.
 pub fn draw(config: CheckConfig, seed: u64) -> Script {
     let mut artist = Artist::new(config, seed);
-    artist.begin();
-    let end = config.minutes * 60_000;
-    while artist.elapsed < end {
-        artist.deed();
-        let pause = artist.below(120_000 / DEEDS_PER_MINUTE);
-        artist.wait(pause);
+    match config.kind {
+        WorldKind::Any => artist.anything(),
+        WorldKind::Partition => artist.parts(seed),
     }
-    artist.end();
     let number = |(at, step)| Line { number: at + 1, step };
     let steps = artist.steps.into_iter().enumerate().map(number).collect();
     Script { depth: artist.depth, is_timed: true, steps }
@@ -132,8 +128,29 @@ impl Artist {
         }
     }
 
-    fn begin(&mut self) {
+    fn anything(&mut self) {
         let count = 1 + self.below(self.config.nodes);
+        self.begin(count);
+        let end = self.config.minutes * 60_000;
+        while self.elapsed < end {
+            self.deed();
+            let pause = self.below(120_000 / DEEDS_PER_MINUTE);
+            self.wait(pause);
+        }
+        self.end();
+    }
+
+    fn parts(&mut self, seed: u64) {
+        self.depth = None;
+        self.kinds.clear();
+        self.begin(self.config.nodes);
+        self.partition(2 + seed % 3);
+        self.wait(self.config.minutes * 60_000);
+        self.steps.push(Step::Heal);
+        self.steps.push(Step::UntilIdeal(MERGE_LIMIT_MS));
+    }
+
+    fn begin(&mut self, count: u64) {
         while self.running.len() < count as usize {
             let node = self.any_id();
             self.running.insert(node);
@@ -179,7 +196,10 @@ impl Artist {
                 self.is_cut = false;
                 self.steps.push(Step::Heal);
             }
-            Kind::Partition => self.partition(),
+            Kind::Partition => {
+                let parts = 2 + self.below(3);
+                self.partition(parts);
+            }
             Kind::Cut => self.cut(),
             Kind::Pause => self.pause(),
             Kind::Slow => self.slow(),
@@ -239,8 +259,8 @@ impl Artist {
         }
     }
 
-    fn partition(&mut self) {
-        let count = 2 + self.below(3) as usize;
+    fn partition(&mut self, parts: u64) {
+        let count = parts as usize;
         let mut groups: Vec<Vec<u64>> = vec![Vec::new(); count];
         let by_place = self.rng.random();
         let nodes: Vec<u64> = self.running.union(&self.gone).copied().collect();
@@ -344,7 +364,7 @@ mod tests {
 
     #[test]
     fn what_is_drawn_makes_sense_and_every_kind_comes_up() {
-        let config = CheckConfig { nodes: 16, minutes: 10 };
+        let config = CheckConfig { nodes: 16, minutes: 10, kind: WorldKind::Any };
         let texts: Vec<String> = (0..60).map(|seed| draw(config, seed).to_string()).collect();
         for text in &texts {
             let script = parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::NotBuiltArgs;
+use super::{NotBuiltArgs, SimCheckArgs};
 
 /// Arguments of `lookup`.
 #[derive(Clone, Debug, Args)]
@@ -97,9 +97,11 @@ pub(crate) enum SimCommand {
     /// Not built yet
     #[command(hide = true, after_help = "Example:\n  dht-node sim script scenario.txt")]
     Churn(NotBuiltArgs),
-    /// Not built yet
-    #[command(hide = true, after_help = "Example:\n  dht-node sim script scenario.txt")]
-    Check(NotBuiltArgs),
+    /// Sweep seeds over random worlds in which everything goes wrong
+    #[command(
+        after_help = "Example:\n  dht-node sim check --seeds 1..1000 --nodes 64 --minutes 10"
+    )]
+    Check(SimCheckArgs),
 }
 
 /// Arguments of `sim script`.

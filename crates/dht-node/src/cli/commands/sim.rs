@@ -1,5 +1,6 @@
 //! `sim`: rings under a virtual clock.
 
+mod check;
 mod hops;
 mod script;
 
@@ -16,8 +17,6 @@ pub(super) fn run(globals: &Globals, args: SimArgs, output: Output) -> Result<Ex
         SimCommand::Churn(_) => {
             Err(Failure::not_built("`sim churn`", "`dht-node sim script` plays single scenarios"))
         }
-        SimCommand::Check(_) => {
-            Err(Failure::not_built("`sim check`", "`dht-node sim script` plays single scenarios"))
-        }
+        SimCommand::Check(args) => check::run(&args, deadline, output),
     }
 }
