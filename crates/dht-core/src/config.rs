@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::message::RingId;
 use crate::message::ring::Routing;
+use crate::planted::Planted;
 
 /// What belongs to a ring as a whole. Set when it is founded; whoever joins takes it over, and a
 /// flag that differs is an error showing both values.
@@ -107,6 +108,9 @@ pub struct Config {
     /// Whether the node keeps registers and chunks. Always, but in simulations of links and lookups
     /// alone, which the papers publish: there nobody compares copies, hands off, or votes.
     pub keeps_data: bool,
+    /// A naive rule in place of the right one. Never, but in the tests of the simulator.
+    #[doc(hidden)]
+    pub planted: Option<Planted>,
     /// How often copies are compared with the neighbours' even if nothing changed. 30 s by default
     /// (guess): an equal comparison is one digest per shared range.
     pub repair_every: Duration,
@@ -139,6 +143,7 @@ impl Default for Config {
             merge_probe_every: Duration::from_secs(10),
             max_remembered: 64,
             keeps_data: true,
+            planted: None,
             repair_every: Duration::from_secs(30),
             max_fetches: 4,
             max_deferred: 32,

@@ -24,6 +24,8 @@ pub mod message;
 pub mod node;
 mod outbox;
 pub mod peer;
+#[doc(hidden)]
+pub mod planted;
 mod quorum;
 pub mod register;
 mod remembered;

@@ -68,6 +68,12 @@ impl Links {
         changed
     }
 
+    /// Takes over a successor list whatever stands in it (see [`crate::planted`]).
+    pub(crate) fn set_successors_uncut(&mut self, list: impl IntoIterator<Item = Contact>) {
+        self.successors = list.into_iter().take(self.list_len).collect();
+        self.touch();
+    }
+
     /// Takes over a predecessor. Whether it is another one.
     pub(crate) fn set_predecessor(&mut self, predecessor: Option<Contact>) -> bool {
         let changed = !same(predecessor.as_slice(), self.predecessor.as_slice());

@@ -337,7 +337,7 @@ impl Node {
         record: Option<Arc<PeerRecord>>,
         connect_us: u64,
     ) {
-        let Some(mut call) = self.out.finish_call(rpc) else { return };
+        let Some(mut call) = self.out.answered_call(rpc) else { return };
         let is_newer = |record: &Arc<PeerRecord>| {
             record.key == call.to.key() && record.sequence() > call.to.record.sequence()
         };

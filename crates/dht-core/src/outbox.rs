@@ -13,6 +13,7 @@ use crate::event::{Effect, FetchId, Notice, ReplyId, RpcId, StoreCommand, StoreI
 use crate::manifest::ChunkRef;
 use crate::message::ring::{Request, Response};
 use crate::peer::{Contact, PeerKey};
+use crate::planted::Planted;
 use crate::rtt::RttTable;
 use crate::time::{Instant, micros};
 use crate::timer::{Timer, TimerTable};
@@ -90,6 +91,8 @@ pub(crate) struct Outbox {
     effects: VecDeque<Effect>,
     calls: BTreeMap<RpcId, Call>,
     expiry: BTreeSet<(Instant, RpcId)>,
+    /// Calls that were given up; empty unless [`Planted::LateReply`] was planted.
+    late: BTreeMap<RpcId, Call>,
     stores: BTreeMap<StoreId, StoreOwner>,
     fetches: BTreeMap<FetchId, (u64, ChunkRef)>,
     next: u64,
@@ -106,6 +109,7 @@ impl Outbox {
             effects: VecDeque::new(),
             calls: BTreeMap::new(),
             expiry: BTreeSet::new(),
+            late: BTreeMap::new(),
             stores: BTreeMap::new(),
             fetches: BTreeMap::new(),
             next: 0,
@@ -136,6 +140,11 @@ impl Outbox {
     }
 
     /// Takes a call out because its answer came. `None`: it was given up before.
+    pub(crate) fn answered_call(&mut self, rpc: RpcId) -> Option<Call> {
+        self.finish_call(rpc).or_else(|| self.late.remove(&rpc))
+    }
+
+    /// Takes a call out that has ended. `None`: it was given up before.
     pub(crate) fn finish_call(&mut self, rpc: RpcId) -> Option<Call> {
         let call = self.calls.remove(&rpc)?;
         self.expiry.remove(&(call.deadline, rpc));
@@ -147,6 +156,11 @@ impl Outbox {
         self.calls.get(&rpc)
     }
 
+    /// Whether this naive rule was planted.
+    pub(crate) fn is_planted(&self, planted: Planted) -> bool {
+        self.config.planted == Some(planted)
+    }
+
     /// How many calls wait for an answer.
     pub(crate) fn waiting_calls(&self) -> usize {
         self.calls.len()
@@ -154,7 +168,8 @@ impl Outbox {
 
     /// Gives a call up: a late answer will be ignored.
     pub(crate) fn cancel_call(&mut self, rpc: RpcId) {
-        if self.finish_call(rpc).is_some() {
+        if let Some(call) = self.finish_call(rpc) {
+            self.note_late(rpc, &call);
             self.effects.push_back(Effect::Cancel { rpc });
         }
     }
@@ -166,6 +181,7 @@ impl Outbox {
             return None;
         }
         let call = self.finish_call(rpc)?;
+        self.note_late(rpc, &call);
         self.effects.push_back(Effect::Cancel { rpc });
         Some((rpc, call))
     }
@@ -276,6 +292,13 @@ impl Outbox {
         let calls: Vec<RpcId> = self.calls.keys().copied().collect();
         calls.into_iter().for_each(|rpc| self.cancel_call(rpc));
         self.timers.clear();
+    }
+
+    /// A late reply to this one will be applied, if that rule was planted.
+    fn note_late(&mut self, rpc: RpcId, call: &Call) {
+        if self.is_planted(Planted::LateReply) {
+            self.late.insert(rpc, call.clone());
+        }
     }
 
     fn send(

@@ -20,6 +20,7 @@ use crate::links::Links;
 use crate::message::ring::{Neighbors, Response};
 use crate::outbox::{CallOwner, Outbox};
 use crate::peer::Contact;
+use crate::planted::Planted;
 use crate::stats::UpkeepCounts;
 use crate::time::Instant;
 use crate::timer::Timer;
@@ -165,7 +166,8 @@ impl Ring {
             && answer.successors.last().map(|last| last.id)
                 != answer.predecessor.as_ref().map(|held| held.id);
         let end = (!leaves_out).then(|| member.clone());
-        self.links.set_successors(answer.successors.into_iter().chain(end));
+        let most = if out.is_planted(Planted::JoinWithoutList) { 1 } else { usize::MAX };
+        self.links.set_successors(answer.successors.into_iter().chain(end).take(most));
         self.links.set_predecessor(Some(member.clone()));
         self.standing = Standing::Member;
         self.introduce_to = Some(member);
@@ -223,7 +225,10 @@ impl Ring {
             self.links_changed();
             self.stabilize_again = true;
         }
-        if self.links.successors().is_empty() && self.links.predecessor().is_some_and(is_dead) {
+        let is_lost = self.links.successors().is_empty()
+            && self.links.predecessor().is_some_and(is_dead)
+            && !out.is_planted(Planted::KeepDeadPredecessor);
+        if is_lost {
             self.links.set_predecessor(None);
             self.requeue_rectify();
             self.changes.push_back(Change::Removed { contact: dead.clone(), for_good: false });

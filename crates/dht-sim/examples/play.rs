@@ -13,7 +13,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let lines = arguments.next().map_or(Ok(400), |lines| lines.parse())?;
     let script = parse(&std::fs::read_to_string(path)?)?;
     let mut out = std::io::stdout().lock();
-    let (outcome, world) = play(&script, Play { seed, lines });
+    let (outcome, world) = play(&script, Play { seed, lines, planted: None });
     for line in world.trace().last_lines() {
         writeln!(out, "{line}")?;
     }

@@ -13,9 +13,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let config = CheckConfig {
         nodes: numbers.get(2).copied().unwrap_or(64),
         minutes: numbers.get(3).copied().unwrap_or(10),
-        kind: match std::env::var_os("PARTITION") {
-            Some(_) => WorldKind::Partition,
-            None => WorldKind::Any,
+        kind: match std::env::var("WORLDS").as_deref() {
+            Ok("partition") => WorldKind::Partition,
+            Ok("steps") => WorldKind::Steps,
+            _ => WorldKind::Any,
         },
     };
     let mut out = std::io::stdout().lock();

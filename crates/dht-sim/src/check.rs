@@ -7,6 +7,7 @@
 
 mod draw;
 mod shrink;
+mod steps;
 
 use std::fmt;
 
@@ -40,6 +41,9 @@ pub struct CheckConfig {
 pub enum WorldKind {
     /// Anything that can be named.
     Any,
+    /// Steps in any order, each to its end while time stands still, with cuts and late replies. The
+    /// rings are small, and `minutes` has no say.
+    Steps,
     /// All nodes of an ideal ring are cut into two, three or four parts, by place or anyhow. Nothing
     /// else happens. After the minutes the cut is healed, and there must be one ideal ring again
     /// within [`MERGE_LIMIT_MS`].
@@ -110,7 +114,7 @@ impl CheckConfig {
 pub fn check(config: CheckConfig, seed: u64) -> Checked {
     // As it will be read: with the numbers of its lines.
     let script = parse(&draw(config, seed).to_string()).expect("what is drawn makes sense");
-    let (outcome, world) = play(&script, Play { seed, lines: 0 });
+    let (outcome, world) = play(&script, Play { seed, lines: 0, planted: None });
     Checked { events: world.events(), script, outcome }
 }
 

@@ -18,7 +18,7 @@ pub struct FaultPlan {
     pub longest_delay: Duration,
     /// How the delays between the two are spread.
     pub spread: Spread,
-    /// How many of 1000 messages take [`SPIKE`] times as long.
+    /// How many of 1000 messages take ten times as long.
     pub spikes_per_mille: u32,
     /// How many of 1000 messages, questions and answers alike, are lost.
     pub loss_per_mille: u32,

@@ -4,8 +4,10 @@
 //! Checkers look at [`Links`], plain data: whoever doubts them hands them a bad state and watches.
 
 pub mod acknowledged;
+pub mod adopts_no_dead;
 pub mod bounded;
 pub mod ideal;
+pub mod joins_with_list;
 pub mod lists_in_order;
 pub mod mine;
 pub mod one_live_successor;
@@ -126,6 +128,22 @@ pub enum Violation {
         /// Which.
         node: Id,
     },
+    /// A node took one for its head that it had found dead, and that is.
+    AdoptedDead {
+        /// Which.
+        node: Id,
+        /// The dead one.
+        adopted: Id,
+    },
+    /// A node was let in with too short a list.
+    ShortList {
+        /// Which.
+        node: Id,
+        /// How many entries it has.
+        held: usize,
+        /// How many it should have.
+        wanted: usize,
+    },
     /// Too few members are left that nobody's list skips.
     FewPrincipals {
         /// How many there are.
@@ -234,6 +252,8 @@ impl Violation {
                 "list_out_of_order"
             }
             Violation::NoLiveSuccessor { .. } => "no_live_successor",
+            Violation::AdoptedDead { .. } => "adopted_dead",
+            Violation::ShortList { .. } => "short_list",
             Violation::FewPrincipals { .. } => "few_principals",
             Violation::Cycles { .. } | Violation::Disordered { .. } => "not_one_ring",
             Violation::PredecessorDropped { .. } => "predecessor_dropped",
@@ -253,6 +273,8 @@ impl Violation {
             Violation::OutOfOrder { node, .. }
             | Violation::PredecessorApart { node }
             | Violation::NoLiveSuccessor { node }
+            | Violation::AdoptedDead { node, .. }
+            | Violation::ShortList { node, .. }
             | Violation::PredecessorDropped { node, .. }
             | Violation::WrongOwner { node, .. }
             | Violation::NeverSaidMine { node, .. }
@@ -285,6 +307,12 @@ impl fmt::Display for Violation {
                 write!(f, "predecessor of {node:?} does not head its predecessor list")
             }
             Violation::NoLiveSuccessor { node } => write!(f, "{node:?} has no live successor"),
+            Violation::AdoptedDead { node, adopted } => {
+                write!(f, "{node:?} took {adopted:?} for its head, which it had found dead")
+            }
+            Violation::ShortList { node, held, wanted } => {
+                write!(f, "{node:?} was let in with {held} successors instead of {wanted}")
+            }
             Violation::FewPrincipals { found, needed } => {
                 write!(f, "{found} members are skipped by nobody, {needed} are needed")
             }

@@ -11,8 +11,8 @@ use dht_core::node::Node;
 use dht_core::{Contact, Id, Instant};
 
 use crate::invariants::{
-    Links, NodeLinks, Problem, Violation, lists_in_order, mine, one_live_successor, one_ring,
-    predecessor_kept, sufficient_principals,
+    Links, NodeLinks, Problem, Violation, adopts_no_dead, joins_with_list, lists_in_order, mine,
+    one_live_successor, one_ring, predecessor_kept, sufficient_principals,
 };
 
 use shape::Shape;
@@ -75,6 +75,8 @@ pub(crate) struct Watch {
     known: BTreeMap<Id, BTreeSet<Id>>,
     /// Whom each node has ever heard of in this life or an earlier one that it remembers.
     acquainted: BTreeMap<Id, BTreeSet<Id>>,
+    /// Whom each node has rightly found dead.
+    found_dead: BTreeMap<Id, BTreeSet<Id>>,
     /// Points that lookups are under way for, and who said "mine" meanwhile.
     asked: BTreeMap<Id, Asked>,
     last_change: Instant,
@@ -100,6 +102,7 @@ impl Watch {
             based_since: None,
             known: BTreeMap::new(),
             acquainted: BTreeMap::new(),
+            found_dead: BTreeMap::new(),
             asked: BTreeMap::new(),
             last_change: Instant::ZERO,
             problems: Vec::new(),
@@ -126,17 +129,31 @@ impl Watch {
         self.last_change = now;
         let held = before.and_then(|before| before.predecessor);
         let was_member = before.is_some_and(|before| before.state == NodeState::Member);
+        let was_joining = before.is_none_or(|before| before.state == NodeState::Joining);
         let is_going = was_member && links.state != NodeState::Member;
         if is_going {
             self.unlearn(node);
         }
         let is_guest = !was_member && links.state == NodeState::Member && !links.alone;
+        let is_let_in = is_guest && was_joining;
+        let were_full = self.breach.is_none() && self.reached && self.is_settled(now);
         let taken = links.predecessor;
         let neighbors = links.successors.iter().chain(&links.predecessors).copied();
         self.acquainted.entry(node).or_default().extend(neighbors);
-        self.put(node, Some(links));
+        let list = self.put(node, Some(links)).map(|before| before.successors).unwrap_or_default();
+        if let Some(found_dead) = self.found_dead.get(&node)
+            && let Some(violation) = adopts_no_dead::check(&self.links, node, &list, found_dead)
+        {
+            self.report(now, violation);
+        }
         if is_going {
             self.check_conditions();
+        }
+        if is_let_in
+            && were_full
+            && let Some(violation) = joins_with_list::check(&self.links, node)
+        {
+            self.report(now, violation);
         }
         if is_guest && !one_live_successor::check_node(&self.links, node) {
             self.broke(Breach::SecondRing { node });
@@ -188,6 +205,10 @@ impl Watch {
 
     /// A new life without memory of an earlier one.
     pub(crate) fn forgot(&mut self, node: Id) {
+        self.found_dead.remove(&node);
+        self.found_dead.values_mut().for_each(|dead| {
+            dead.remove(&node);
+        });
         self.acquainted.remove(&node);
     }
 
@@ -200,6 +221,9 @@ impl Watch {
     pub(crate) fn on_verdict(&mut self, by: Id, about: Id, same_life: bool, reaches: bool) {
         if let Some(known) = self.known.get_mut(&by) {
             known.remove(&about);
+        }
+        if !self.links.nodes.contains_key(&about) {
+            self.found_dead.entry(by).or_default().insert(about);
         }
         let lives = self.links.nodes.get(&about).is_some_and(NodeLinks::is_member);
         if lives && same_life && reaches {
@@ -337,12 +361,17 @@ impl Watch {
         self.links.depth >= 2
     }
 
+    /// Whether the state of the proofs has held for longer than a message may be under way.
+    fn is_settled(&self, now: Instant) -> bool {
+        self.based_since.is_some_and(|since| now.since(since) >= MESSAGE_LIFE)
+    }
+
     fn has_principals(&self) -> bool {
         self.shape.principals() > self.links.depth
     }
 
-    /// Keeps what a node points to; `None`: it is gone.
-    fn put(&mut self, node: Id, links: Option<NodeLinks>) {
+    /// Keeps what a node points to; `None`: it is gone. What it pointed to before.
+    fn put(&mut self, node: Id, links: Option<NodeLinks>) -> Option<NodeLinks> {
         let is_joining = |held: &NodeLinks| held.state == NodeState::Joining;
         // The proofs know no short lists: after a dead head was dropped a list lacks an entry for a
         // moment, and a joiner that takes it over may skip a member that nobody skipped before.
@@ -359,6 +388,7 @@ impl Watch {
         };
         self.joining -= usize::from(before.as_ref().is_some_and(is_joining));
         self.shape.update(&self.links, node);
+        before
     }
 
     fn broke(&mut self, breach: Breach) {
@@ -383,7 +413,7 @@ impl Watch {
         let mut found = lists_in_order::check_node(&self.links, node);
         if self.breach.is_none() && self.do_proofs_apply() {
             let are_full = self.short.is_empty();
-            let is_settled = self.based_since.is_some_and(|since| now.since(since) >= MESSAGE_LIFE);
+            let is_settled = self.is_settled(now);
             if are_full && is_settled && !self.has_principals() {
                 found.extend(sufficient_principals::check(&self.links));
             } else if are_full && self.has_principals() {

@@ -4,6 +4,7 @@ use super::{Change, Ring, Standing};
 use crate::message::ring::{Request, Response};
 use crate::outbox::{CallOwner, Outbox};
 use crate::peer::Contact;
+use crate::planted::Planted;
 
 /// Notifications that wait for their turn; the oldest gives way (guess: in a quiet ring there is
 /// one, after a burst of joins the nearest notifies again within a period).
@@ -135,7 +136,8 @@ impl Ring {
         }
         let Some(rectify) = self.rectify_at(Stage::Verdict, |_| true) else { return };
         let is_predecessor = self.links.predecessor().is_some_and(|held| held.id == about.id);
-        if is_predecessor && dead {
+        let keeps = out.is_planted(Planted::KeepDeadPredecessor);
+        if is_predecessor && dead && !keeps {
             self.changes.push_back(Change::Removed { contact: about.clone(), for_good: false });
             self.adopt_predecessor(rectify);
         } else if is_predecessor || self.links.predecessor().is_none() {

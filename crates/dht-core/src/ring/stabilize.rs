@@ -8,6 +8,7 @@ use crate::id::between;
 use crate::message::ring::{Neighbors, Request, Response};
 use crate::outbox::{CallOwner, Outbox};
 use crate::peer::Contact;
+use crate::planted::Planted;
 use crate::timer::Timer;
 
 /// Shortest pause between two pushes, as a share of the period: 1/20 (guess: a change passes a
@@ -106,7 +107,12 @@ impl Ring {
             Some(Operation::ServeJoin { rpc: asked, joiner, reply, .. }) if asked == rpc => {
                 self.on_head_pinged(out, from.clone(), joiner, reply, response);
             }
-            other => self.operation = other,
+            other => {
+                self.operation = other;
+                if out.is_planted(Planted::LateReply) {
+                    self.apply_late(from, response);
+                }
+            }
         }
     }
 
@@ -146,12 +152,18 @@ impl Ring {
             .head()
             .filter(|held| held.id == head.id && held.incarnation() > head.incarnation());
         let head = newer.cloned().unwrap_or(head);
-        self.take_list(&head, &answer);
+        self.take_list(out, &head, &answer);
         let me = self.links.me().id;
         let closer = answer.predecessor.clone().filter(|c| between(me, c.id, head.id));
         let knows_us = answer.predecessor.as_ref().is_some_and(|held| held.id == me);
         self.heard = Some((head.clone(), answer));
         match closer {
+            Some(candidate) if out.is_planted(Planted::AdoptUnasked) => {
+                let list = self.links.successors().to_vec();
+                self.links.set_successors(std::iter::once(candidate).chain(list));
+                self.links_changed();
+                self.notify_head(out);
+            }
             Some(candidate) => self.step_two(out, candidate),
             None if pushed && knows_us => {}
             None => self.notify(out, &head),
@@ -174,7 +186,7 @@ impl Ring {
         match response {
             Some(Response::Neighbors(answer)) if self.links.is_better_head(&candidate) => {
                 let displaced = self.links.head().cloned();
-                self.take_list(&candidate, &answer);
+                self.take_list(out, &candidate, &answer);
                 // One that was our head and is unknown to the new one lives in another part of the
                 // ring: it must not be forgotten.
                 let unknown = |held: &Contact| {
@@ -201,8 +213,44 @@ impl Ring {
         }
     }
 
-    pub(super) fn take_list(&mut self, head: &Contact, answer: &Neighbors) {
+    pub(super) fn take_list(&mut self, out: &Outbox, head: &Contact, answer: &Neighbors) {
         let list = std::iter::once(head.clone()).chain(answer.successors.iter().cloned());
+        if out.is_planted(Planted::SelfInList) {
+            self.links.set_successors_uncut(list);
+            return self.links_changed();
+        }
+        if out.is_planted(Planted::PatchPiecemeal) {
+            return self.patch_list(list.collect());
+        }
+        if self.links.set_successors(list) {
+            self.links_changed();
+        }
+    }
+
+    /// A reply that comes too late, applied all the same (see [`crate::planted`]).
+    fn apply_late(&mut self, from: &Contact, response: Option<Response>) {
+        let behind = match response {
+            Some(Response::Neighbors(answer)) => answer.successors,
+            Some(Response::Unchanged) => self.links.successors().to_vec(),
+            _ => return,
+        };
+        if self.links.set_successors(std::iter::once(from.clone()).chain(behind)) {
+            self.links_changed();
+        }
+    }
+
+    /// One entry of the old list after the other gives way to that of the new one (see
+    /// [`crate::planted`]).
+    fn patch_list(&mut self, new: Vec<Contact>) {
+        let mut list = self.links.successors().to_vec();
+        let turn = self.counts.stabilizations as usize % new.len().max(1);
+        for (at, contact) in new.into_iter().enumerate() {
+            match list.get_mut(at) {
+                Some(held) if at == 0 || at == turn => *held = contact,
+                Some(_) => {}
+                None => list.push(contact),
+            }
+        }
         if self.links.set_successors(list) {
             self.links_changed();
         }

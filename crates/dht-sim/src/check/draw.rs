@@ -6,7 +6,7 @@ use std::time::Duration;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-use super::{CheckConfig, MERGE_LIMIT_MS, WorldKind};
+use super::{CheckConfig, MERGE_LIMIT_MS, WorldKind, steps};
 use crate::faults::{FaultPlan, Spread};
 use crate::member::mix;
 use crate::script::{Expectation, Line, Script, Step};
@@ -80,6 +80,7 @@ pub fn draw(config: CheckConfig, seed: u64) -> Script {
     let mut artist = Artist::new(config, seed);
     match config.kind {
         WorldKind::Any => artist.anything(),
+        WorldKind::Steps => return steps::draw(config.nodes, seed),
         WorldKind::Partition => artist.parts(seed),
     }
     let number = |(at, step)| Line { number: at + 1, step };

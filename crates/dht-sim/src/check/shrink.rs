@@ -23,7 +23,7 @@ pub fn shrink(
     max_plays: u32,
     mut progress: impl FnMut(usize),
 ) -> Option<Shrunk> {
-    let (outcome, _) = play(script, Play { seed, lines: 0 });
+    let (outcome, _) = play(script, Play { seed, lines: 0, planted: None });
     let kind = outcome.problems.first()?.kind;
     let mut search = Search { seed, kind, best: script.clone(), outcome, played: 1, max_plays };
     search.cut_tail();
@@ -64,7 +64,7 @@ impl Search {
         let candidate = Script { steps: lines, ..self.best };
         let Ok(script) = parse(&candidate.to_string()) else { return false };
         self.played += 1;
-        let (outcome, _) = play(&script, Play { seed: self.seed, lines: 0 });
+        let (outcome, _) = play(&script, Play { seed: self.seed, lines: 0, planted: None });
         if outcome.problems.first().is_none_or(|problem| problem.kind != self.kind) {
             return false;
         }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use dht_core::event::Purpose;
+use dht_core::planted::Planted;
 use dht_core::register::{Key, Value};
 use dht_core::{Command, Config, Id};
 
@@ -26,6 +27,9 @@ pub struct Play {
     pub seed: u64,
     /// How many of the last lines of the trace to keep.
     pub lines: usize,
+    /// A naive rule that all nodes follow: only to see whether the checkers see it.
+    #[doc(hidden)]
+    pub planted: Option<Planted>,
 }
 
 /// How many lines of its trace a script keeps for people: enough for the last few seconds of a small
@@ -45,7 +49,7 @@ pub fn run(script: &Script, seed: u64) -> Outcome {
 
 /// Like [`run`]; at the end, `show` is given the last lines of what happened, oldest first.
 pub fn run_with(script: &Script, seed: u64, show: impl FnMut(&str)) -> Outcome {
-    let (outcome, world) = play(script, Play { seed, lines: KEPT_LINES });
+    let (outcome, world) = play(script, Play { seed, lines: KEPT_LINES, planted: None });
     world.trace().last_lines().for_each(show);
     outcome
 }
@@ -53,12 +57,13 @@ pub fn run_with(script: &Script, seed: u64, show: impl FnMut(&str)) -> Outcome {
 /// Like [`run`]; the world as it is at the end, too.
 pub fn play(script: &Script, how: Play) -> (Outcome, World) {
     let config = match script.depth {
-        None => Config::default(),
+        None => Config { planted: how.planted, ..Config::default() },
         Some(depth) => Config {
             depth,
             min_list: depth,
             // The longest that a node keeps.
             predecessor_peers: depth.min(32),
+            planted: how.planted,
             ..Config::default()
         },
     };

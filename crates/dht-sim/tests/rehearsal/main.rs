@@ -6,6 +6,7 @@ mod checkers;
 mod common;
 mod drawn_scripts;
 mod hops;
+mod planted;
 mod random_worlds;
 mod registers;
 mod scenarios;

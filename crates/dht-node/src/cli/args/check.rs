@@ -16,7 +16,8 @@ pub(crate) struct SimCheckArgs {
     /// For how many virtual minutes things go wrong in each world
     #[arg(long, value_name = "M", default_value_t = 10)]
     pub(crate) minutes: u64,
-    /// `any`: everything that can be named goes wrong; `partition`: the ring is cut into 2 to 4 parts
+    /// `any`: everything that can be named goes wrong; `steps`: small rings, steps in any order while
+    /// time stands still, cuts and late replies; `partition`: the ring is cut into 2 to 4 parts
     /// for all the minutes, and must be one again within 120 virtual seconds
     #[arg(long, value_name = "KIND", value_enum, default_value_t = WorldKind::Any)]
     pub(crate) worlds: WorldKind,
@@ -36,6 +37,8 @@ pub(crate) struct SimCheckArgs {
 pub(crate) enum WorldKind {
     /// Anything.
     Any,
+    /// Steps in any order while time stands still.
+    Steps,
     /// One cut, healed at the end.
     Partition,
 }

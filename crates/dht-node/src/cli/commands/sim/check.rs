@@ -44,6 +44,7 @@ pub(super) fn run(
 ) -> Result<Exit, Failure> {
     let kind = match args.worlds {
         WorldKind::Any => check::WorldKind::Any,
+        WorldKind::Steps => check::WorldKind::Steps,
         WorldKind::Partition => check::WorldKind::Partition,
     };
     let config = CheckConfig { nodes: args.nodes, minutes: args.minutes, kind };
@@ -71,6 +72,7 @@ fn sweep(args: &SimCheckArgs, config: CheckConfig, progress: &Progress) -> Repor
     progress.message("worlds");
     let kind = match args.worlds {
         WorldKind::Any => "",
+        WorldKind::Steps => " --worlds steps",
         WorldKind::Partition => " --worlds partition",
     };
     let replay = |seed| {
