@@ -19,9 +19,10 @@ use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 
 use crate::member::mix;
-use sample::{Strata, random_id};
+use sample::Strata;
 use tally::Tally;
 
+pub(crate) use sample::random_id;
 pub use table::RingTable;
 
 /// Most members of one ring: a table of so many ids takes 240 MB.
@@ -250,7 +251,7 @@ fn measure(
 }
 
 /// So many different random points, in order.
-fn random_ids(count: usize, rng: &mut Pcg64Mcg) -> Vec<Id> {
+pub(crate) fn random_ids(count: usize, rng: &mut Pcg64Mcg) -> Vec<Id> {
     let mut ids: Vec<Id> = (0..count).map(|_| random_id(rng)).collect();
     ids.sort_unstable();
     ids.dedup();

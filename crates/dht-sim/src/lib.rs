@@ -12,6 +12,7 @@
 //! `docs/simulation.md` shows how to use both.
 
 pub mod check;
+pub mod churn;
 mod disk;
 pub mod faults;
 pub mod hops;
@@ -20,6 +21,7 @@ mod ledger;
 mod member;
 pub mod script;
 pub mod trace;
+pub mod traffic;
 mod watch;
 pub mod world;
 

@@ -29,6 +29,7 @@ use crate::invariants::{Links, NodeLinks, Problem, Violation, ideal, one_ring};
 use crate::ledger::Ledger;
 use crate::member::{Member, mix};
 use crate::trace::{Kind, Trace};
+use crate::traffic::Traffic;
 use crate::watch::{Breach, Watch};
 
 use post::Post;
@@ -90,6 +91,8 @@ pub struct World {
     ledger: Ledger,
     watch: Watch,
     trace: Trace,
+    /// Counts what would be sent, where somebody wants to know.
+    traffic: Option<Box<Traffic>>,
 }
 
 impl World {
@@ -121,6 +124,7 @@ impl World {
             ledger,
             watch,
             trace: Trace::new(kept_lines),
+            traffic: None,
         })
     }
 
@@ -361,6 +365,36 @@ impl World {
             self.watch.is_quiet();
         }
         is_ideal
+    }
+
+    /// Counts what would be sent from now on.
+    pub fn count_traffic(&mut self, traffic: Traffic) {
+        self.traffic = Some(Box::new(traffic));
+    }
+
+    /// What counts the traffic, if anything does.
+    pub fn traffic_mut(&mut self) -> Option<&mut Traffic> {
+        self.traffic.as_deref_mut()
+    }
+
+    /// All outcomes that nobody took yet; see [`World::take_outcome`].
+    pub fn take_outcomes(&mut self) -> BTreeMap<OpId, Notice> {
+        std::mem::take(&mut self.outcomes)
+    }
+
+    /// Forgets a node that is dead or gone, with its disk: nobody will ask for it again.
+    pub fn bury(&mut self, n: u64) {
+        if !self.is_running(n)
+            && let Some(member) = self.members.remove(&n)
+        {
+            self.numbers.remove(&member.me.id);
+            self.watch.forgot(member.me.id);
+        }
+    }
+
+    /// Whether an operation has ended whose outcome nobody took yet.
+    pub fn has_outcomes(&self) -> bool {
+        !self.outcomes.is_empty()
     }
 
     /// What keeps this world from being ideal: everybody who knows of each other, and is not cut

@@ -60,7 +60,7 @@ impl Strata {
 }
 
 /// Any point of the circle.
-pub(super) fn random_id(rng: &mut Pcg64Mcg) -> Id {
+pub(crate) fn random_id(rng: &mut Pcg64Mcg) -> Id {
     let mut bytes = [0; Id::LEN];
     rng.fill_bytes(&mut bytes);
     Id::from_bytes(bytes)

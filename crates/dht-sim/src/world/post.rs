@@ -246,6 +246,9 @@ impl World {
         // Nobody reaches an earlier life of oneself by dialling one's own address.
         let target = self.members.get(&to).filter(|held| held.is_running() && to != n);
         let life = target.map(|held| held.life());
+        if let Some(traffic) = &mut self.traffic {
+            traffic.asked(self.now, n, to, life.is_some(), &request);
+        }
         if let Some(begun) = self.post.begun.get_mut(&n).filter(|begun| begun.is_starting) {
             begun.calls.insert(call);
         }
@@ -284,6 +287,9 @@ impl World {
         }
         let Some(call) = question.call else { return };
         let record = self.member(n).me.record.clone();
+        if let Some(traffic) = &mut self.traffic {
+            traffic.answered(self.now, n, call.by, question.key, &response);
+        }
         if self.draw_loss() {
             self.lose(call);
             return;

@@ -1,0 +1,203 @@
+//! What came of a run, in the shape of the JSON contract.
+
+use std::collections::BTreeMap;
+
+use dht_core::stats::Histogram;
+use serde::Serialize;
+
+use super::files::FileCounts;
+use super::{ChurnConfig, Sample};
+use crate::traffic::{Counts, Use};
+
+/// What came of a run.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct ChurnReport {
+    /// Members at the beginning.
+    pub nodes: usize,
+    /// Joins per second in the whole ring, and as many deaths.
+    pub rate: f64,
+    /// The seed that gives the same report again.
+    pub seed: u64,
+    /// How lookups were routed.
+    pub routing: &'static str,
+    /// Entries of the successor list.
+    pub depth: u16,
+    /// Upkeep period in milliseconds, jittered by 0.5 to 1.5.
+    pub stabilize_every_ms: u64,
+    /// How long a lookup may take, in milliseconds.
+    pub lookup_timeout_ms: u64,
+    /// Virtual seconds that were measured.
+    pub seconds: f64,
+    /// Joins while it was measured.
+    pub joins: u64,
+    /// Deaths while it was measured.
+    pub deaths: u64,
+    /// Lookups that ended: with an owner, or with none in time.
+    pub lookups: u64,
+    /// Those that found nobody within their time.
+    pub failed: u64,
+    /// Those answered by a node that owned the point at no moment of the lookup.
+    pub wrong: u64,
+    /// Those whose asker died before they ended; in no other count.
+    pub orphaned: u64,
+    /// Of lookups that found an owner.
+    pub mean_hops: f64,
+    /// Standard error of that mean.
+    pub mean_hops_stderr: f64,
+    /// Contacts that failed, for whatever reason, of all lookups that ended.
+    pub timeouts_per_lookup: f64,
+    /// Standard error of that mean.
+    pub timeouts_stderr: f64,
+    /// Of lookups that found an owner, in milliseconds.
+    pub latency_ms: Latency,
+    /// Writes that were acknowledged and could not be read after the end.
+    pub acked_lost: u64,
+    /// Reads and writes.
+    pub files: FileCounts,
+    /// How often the ring was found broken, once for each time it broke.
+    pub ring_breaks: u64,
+    /// Seconds at whose end it was broken.
+    pub broken_seconds: u64,
+    /// Virtual seconds from the last event until everything was ideal; `None`: it never was.
+    pub mended_after_s: Option<f64>,
+    /// Everything that was sent.
+    pub bytes_per_node_per_s: f64,
+    /// The same by what it was sent for.
+    pub bytes: BTreeMap<&'static str, f64>,
+    /// Datagrams sent.
+    pub datagrams_per_node_per_s: f64,
+    /// Connections opened.
+    pub handshakes_per_node_per_s: f64,
+    /// Members on average, by which the bytes were divided.
+    pub mean_nodes: f64,
+    /// What happened in the world in all: messages, timers.
+    pub events: u64,
+    /// The first lookups that failed or were wrong.
+    pub faults: Vec<Fault>,
+}
+
+/// Percentiles.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct Latency {
+    /// Half of all took no longer.
+    pub p50: f64,
+    /// 90 % took no longer.
+    pub p90: f64,
+    /// 99 % took no longer.
+    pub p99: f64,
+    /// None took longer.
+    pub max: f64,
+}
+
+/// A lookup that did not end well.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Fault {
+    /// `failed` or `wrong`.
+    pub kind: &'static str,
+    /// Virtual seconds since the world began.
+    pub at_s: f64,
+    /// Who asked.
+    pub asker: u64,
+    /// The point.
+    pub key: String,
+    /// What the lookup says of itself.
+    pub report: String,
+}
+
+/// What a run counts as it goes.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Tally {
+    pub(super) joins: u64,
+    pub(super) deaths: u64,
+    pub(super) failed: u64,
+    pub(super) wrong: u64,
+    pub(super) orphaned: u64,
+    pub(super) hops: Sample,
+    pub(super) histogram: Histogram,
+    pub(super) timeouts: Sample,
+    pub(super) latencies_us: Vec<u64>,
+    pub(super) population: Sample,
+    pub(super) ring_breaks: u64,
+    pub(super) broken_seconds: u64,
+    pub(super) is_broken: bool,
+    pub(super) faults: Vec<Fault>,
+}
+
+/// What is known only at the end.
+pub(super) struct Ending {
+    pub(super) seconds: f64,
+    pub(super) traffic: Counts,
+    pub(super) mended_after_s: Option<f64>,
+    pub(super) acked_lost: u64,
+    pub(super) files: FileCounts,
+    pub(super) events: u64,
+}
+
+impl Tally {
+    /// Adds a lookup that did not end well; beyond [`MAX_FAULTS`] it is only counted.
+    pub(super) fn add_fault(&mut self, fault: Fault) {
+        if self.faults.len() < MAX_FAULTS {
+            self.faults.push(fault);
+        }
+    }
+
+    pub(super) fn report(mut self, config: &ChurnConfig, ending: Ending) -> ChurnReport {
+        let Ending { seconds, traffic, mended_after_s, acked_lost, files, events } = ending;
+        let mean_nodes = self.population.mean().max(1.0);
+        let share = |amount: u64| amount as f64 / mean_nodes / seconds.max(1e-9);
+        let bytes =
+            Use::ALL.iter().map(|purpose| (purpose.as_str(), share(traffic.of(*purpose).bytes)));
+        ChurnReport {
+            nodes: config.nodes,
+            rate: config.rate,
+            seed: config.seed,
+            routing: "successors",
+            depth: config.depth,
+            stabilize_every_ms: millis(config.stabilize_every),
+            lookup_timeout_ms: millis(config.lookup_timeout),
+            seconds,
+            joins: self.joins,
+            deaths: self.deaths,
+            lookups: self.histogram.total() + self.failed,
+            failed: self.failed,
+            wrong: self.wrong,
+            orphaned: self.orphaned,
+            mean_hops: self.hops.mean(),
+            mean_hops_stderr: self.hops.stderr(),
+            timeouts_per_lookup: self.timeouts.mean(),
+            timeouts_stderr: self.timeouts.stderr(),
+            latency_ms: Latency::of(&mut self.latencies_us),
+            acked_lost,
+            files,
+            // A ring that is not ideal in the end counts as broken once more.
+            ring_breaks: self.ring_breaks + u64::from(mended_after_s.is_none()),
+            broken_seconds: self.broken_seconds,
+            mended_after_s,
+            bytes_per_node_per_s: share(traffic.total().bytes),
+            bytes: bytes.collect(),
+            datagrams_per_node_per_s: share(traffic.total().datagrams),
+            handshakes_per_node_per_s: share(traffic.handshakes),
+            mean_nodes,
+            events,
+            faults: self.faults,
+        }
+    }
+}
+
+impl Latency {
+    fn of(values_us: &mut [u64]) -> Latency {
+        values_us.sort_unstable();
+        let rank = |share: f64| {
+            let at = (share * values_us.len() as f64).ceil() as usize;
+            values_us.get(at.saturating_sub(1)).map_or(0.0, |us| *us as f64 / 1000.0)
+        };
+        Latency { p50: rank(0.5), p90: rank(0.9), p99: rank(0.99), max: rank(1.0) }
+    }
+}
+
+fn millis(span: std::time::Duration) -> u64 {
+    u64::try_from(span.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Most faults that are told: the first ones tell the story.
+const MAX_FAULTS: usize = 20;
