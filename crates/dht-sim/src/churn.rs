@@ -2,6 +2,7 @@
 
 mod driver;
 mod files;
+pub mod papers;
 mod report;
 pub mod simultaneous;
 mod truth;
@@ -11,6 +12,7 @@ use std::time::Duration;
 
 use dht_core::Config;
 use dht_core::config::ConfigError;
+use dht_core::message::ring::Routing;
 
 use crate::faults::FaultPlan;
 use crate::traffic::cost::Path;
@@ -34,6 +36,8 @@ pub struct ChurnConfig {
     pub warm_up: Duration,
     /// All chance.
     pub seed: u64,
+    /// How nodes route their lookups.
+    pub routing: Routing,
     /// Entries of the successor list, all of which lookups use.
     pub depth: u16,
     /// Lookups per second by random members for random points: a Poisson process.
@@ -44,6 +48,8 @@ pub struct ChurnConfig {
     pub stabilize_every: Duration,
     /// How long a lookup may take.
     pub lookup_timeout: Duration,
+    /// How often copies are compared even if nothing changed.
+    pub repair_every: Duration,
     /// Delays and losses.
     pub plan: FaultPlan,
     /// What datagrams cost.
@@ -54,7 +60,7 @@ impl ChurnConfig {
     /// A ring of so many, with default settings: upkeep, depth and time-outs as a node has them, and
     /// one lookup per second (Chord ToN 2003, section V-E).
     pub fn new(nodes: usize, rate: f64, span: Duration, seed: u64) -> ChurnConfig {
-        let Config { depth, stabilize_every, lookup_timeout, .. } = Config::default();
+        let Config { depth, stabilize_every, lookup_timeout, repair_every, .. } = Config::default();
         ChurnConfig {
             nodes,
             rate,
@@ -62,11 +68,13 @@ impl ChurnConfig {
             span,
             warm_up: warm_up(stabilize_every),
             seed,
+            routing: Routing::Successors,
             depth,
             lookup_rate: 1.0,
             write_rate: 0.0,
             stabilize_every,
             lookup_timeout,
+            repair_every,
             plan: FaultPlan::default(),
             path: Path::Internet,
         }
@@ -103,9 +111,11 @@ impl ChurnConfig {
     /// Settings of every node.
     fn node(&self) -> Config {
         Config {
+            routing: self.routing,
             depth: self.depth,
             stabilize_every: self.stabilize_every,
             lookup_timeout: self.lookup_timeout,
+            repair_every: self.repair_every,
             ..Config::default()
         }
     }

@@ -1,6 +1,7 @@
 //! The command line as clap reads it. Every help text ends with an example; a test holds that.
 
 mod check;
+mod churn;
 mod files;
 mod measure;
 mod run;
@@ -15,6 +16,7 @@ use super::units::parse_duration;
 use super::version::long_version;
 
 pub(crate) use check::{SimCheckArgs, WorldKind};
+pub(crate) use churn::{SimChurnArgs, TableArg};
 pub(crate) use files::{GetArgs, InfoArgs, LsArgs, PutArgs, RmArgs};
 pub(crate) use measure::{
     DemoArgs, HopsArgs, LookupArgs, RingArgs, SimArgs, SimCommand, SimHopsArgs, SimScriptArgs,
@@ -221,10 +223,7 @@ impl Cli {
                 | Command::Bench(args)
                 | Command::Placement(args)
                 | Command::Man(args),
-            )
-            | Some(Command::Sim(SimArgs { command: SimCommand::Churn(args), .. })) => {
-                args.rest.as_slice()
-            }
+            ) => args.rest.as_slice(),
             _ => &[],
         };
         self.globals.json || ignored.iter().any(|word| word == "--json")

@@ -142,7 +142,8 @@ impl<'a> Driver<'a> {
         };
         let of_s = config.nodes as u64;
         while driver.living.len() < config.nodes {
-            driver.join();
+            let (id, via) = (random_id(&mut driver.rng), driver.draw_member());
+            driver.join_at(id, via);
             driver.run_quietly(driver.world.now().after(JOIN_EVERY));
             progress(ChurnProgress { what: "joins", done_s: driver.next_number, of_s });
         }
@@ -216,12 +217,20 @@ impl<'a> Driver<'a> {
     }
 
     fn join(&mut self) {
-        let (n, id) = (self.next_number, random_id(&mut self.rng));
-        match self.draw_member() {
+        let id = random_id(&mut self.rng);
+        let via = self.draw_member();
+        // Nobody is left to join through where there is none.
+        if via.is_some() {
+            self.join_at(id, via);
+        }
+    }
+
+    /// Through a member; the first of all founds the ring.
+    fn join_at(&mut self, id: Id, via: Option<u64>) {
+        let n = self.next_number;
+        match via {
             Some(via) => self.world.join_at(n, id, via),
-            None if n == 0 => self.world.found_at(n, id),
-            // Nobody is left to join through.
-            None => return,
+            None => self.world.found_at(n, id),
         }
         self.next_number += 1;
         self.living.push(n);

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use dht_core::message::ring::Routing;
 use dht_core::stats::Histogram;
+use dht_core::theory::expected_mean;
 use serde::Serialize;
 
 use super::files::FileCounts;
@@ -44,6 +46,9 @@ pub struct ChurnReport {
     pub mean_hops: f64,
     /// Standard error of that mean.
     pub mean_hops_stderr: f64,
+    /// What an ideal ring of as many as there were on average takes; `None` where no formula is
+    /// known.
+    pub expected_hops: Option<f64>,
     /// Contacts that failed, for whatever reason, of all lookups that ended.
     pub timeouts_per_lookup: f64,
     /// Standard error of that mean.
@@ -151,7 +156,7 @@ impl Tally {
             nodes: config.nodes,
             rate: config.rate,
             seed: config.seed,
-            routing: "successors",
+            routing: routing_name(config.routing),
             depth: config.depth,
             stabilize_every_ms: millis(config.stabilize_every),
             lookup_timeout_ms: millis(config.lookup_timeout),
@@ -164,6 +169,7 @@ impl Tally {
             orphaned: self.orphaned,
             mean_hops: self.hops.mean(),
             mean_hops_stderr: self.hops.stderr(),
+            expected_hops: expected_mean(config.routing, mean_nodes.round() as u64, config.depth),
             timeouts_per_lookup: self.timeouts.mean(),
             timeouts_stderr: self.timeouts.stderr(),
             latency_ms: Latency::of(&mut self.latencies_us),
@@ -192,6 +198,15 @@ impl Latency {
             values_us.get(at.saturating_sub(1)).map_or(0.0, |us| *us as f64 / 1000.0)
         };
         Latency { p50: rank(0.5), p90: rank(0.9), p99: rank(0.99), max: rank(1.0) }
+    }
+}
+
+fn routing_name(routing: Routing) -> &'static str {
+    match routing {
+        Routing::Successors => "successors",
+        Routing::BothWays => "both-ways",
+        Routing::Fingers => "fingers",
+        Routing::Full => "full",
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
-use super::{NotBuiltArgs, SimCheckArgs};
+use super::{SimCheckArgs, SimChurnArgs};
 
 /// Arguments of `lookup`.
 #[derive(Clone, Debug, Args)]
@@ -94,9 +94,11 @@ pub(crate) enum SimCommand {
     /// Play one scenario, step by step
     #[command(after_help = "Example:\n  dht-node sim script scenario.txt")]
     Script(SimScriptArgs),
-    /// Not built yet
-    #[command(hide = true, after_help = "Example:\n  dht-node sim script scenario.txt")]
-    Churn(NotBuiltArgs),
+    /// Lookups while members come and go, and what upkeep costs
+    #[command(
+        after_help = "Examples:\n  dht-node sim churn --table ton3\n  dht-node sim churn --nodes 100 --rate 0.1 --minutes 5 --seed 1"
+    )]
+    Churn(SimChurnArgs),
     /// Sweep seeds over random worlds in which everything goes wrong
     #[command(
         after_help = "Example:\n  dht-node sim check --seeds 1..1000 --nodes 64 --minutes 10"
@@ -148,6 +150,6 @@ fn samples() -> clap::builder::RangedU64ValueParser<u64> {
     clap::value_parser!(u64).range(1..=100_000_000)
 }
 
-fn depth() -> clap::builder::RangedI64ValueParser<u16> {
+pub(super) fn depth() -> clap::builder::RangedI64ValueParser<u16> {
     clap::value_parser!(u16).range(1..=i64::from(dht_core::Config::MAX_DEPTH))
 }

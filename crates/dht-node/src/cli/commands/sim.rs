@@ -1,6 +1,7 @@
 //! `sim`: rings under a virtual clock.
 
 mod check;
+mod churn;
 mod hops;
 mod script;
 
@@ -14,9 +15,7 @@ pub(super) fn run(globals: &Globals, args: SimArgs, output: Output) -> Result<Ex
     match args.command {
         SimCommand::Hops(args) => hops::run(args, deadline, output),
         SimCommand::Script(args) => script::run(&args, deadline, output),
-        SimCommand::Churn(_) => {
-            Err(Failure::not_built("`sim churn`", "`dht-node sim script` plays single scenarios"))
-        }
+        SimCommand::Churn(args) => churn::run(&args, deadline, output),
         SimCommand::Check(args) => check::run(&args, deadline, output),
     }
 }

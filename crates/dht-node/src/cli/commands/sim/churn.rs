@@ -1,0 +1,243 @@
+//! `sim churn`: rings whose members come and go.
+
+use std::time::{Duration, Instant};
+
+use dht_sim::churn::papers::{self, Ours, PaperFigures, TableConfig, TableReport, TableRow};
+use dht_sim::churn::simultaneous::SimultaneousRow;
+use dht_sim::churn::{self, ChurnConfig, ChurnError, ChurnProgress, ChurnReport};
+use serde::Serialize;
+
+use crate::cli::args::{SimChurnArgs, TableArg};
+use crate::cli::commands::builtin_routing;
+use crate::cli::deadline::Deadline;
+use crate::cli::exit::{Exit, Failure, Kind};
+use crate::cli::output::{Output, table_text};
+use crate::cli::progress::Progress;
+
+/// A report, and how long it took to make.
+#[derive(Serialize)]
+struct Timed<T: Serialize> {
+    #[serde(flatten)]
+    report: T,
+    /// Seconds of this machine's time.
+    wall_s: f64,
+}
+
+pub(super) fn run(
+    args: &SimChurnArgs,
+    deadline: Deadline,
+    output: Output,
+) -> Result<Exit, Failure> {
+    if let Some(routing) = &args.routing {
+        builtin_routing(routing)?;
+    }
+    if let Some(table) = args.table {
+        return run_table(args, table, deadline, output);
+    }
+    let config = config(args)?;
+    let progress = output.progress();
+    let began = Instant::now();
+    let report = deadline
+        .bound_thread(move || churn::run(&config, |step| show_step(&progress, "", step)))?
+        .map_err(|error| failure(&error))?;
+    let timed = Timed { report, wall_s: began.elapsed().as_secs_f64() };
+    output.result(&timed, || for_people(&timed.report, timed.wall_s, output))?;
+    Ok(Exit::Done)
+}
+
+fn run_table(
+    args: &SimChurnArgs,
+    table: TableArg,
+    deadline: Deadline,
+    output: Output,
+) -> Result<Exit, Failure> {
+    let SimChurnArgs { nodes, lookups, lookup_rate, seed, .. } = *args;
+    let config = TableConfig { table: table.table(), nodes, lookups, lookup_rate, seed };
+    let progress = output.progress();
+    let began = Instant::now();
+    let report = deadline
+        .bound_thread(move || papers::run(&config, |row, step| show_step(&progress, row, step)))?
+        .map_err(|error| failure(&error))?;
+    let timed = Timed { report, wall_s: began.elapsed().as_secs_f64() };
+    output.result(&timed, || table_for_people(&timed.report, timed.wall_s, output))?;
+    Ok(Exit::Done)
+}
+
+fn config(args: &SimChurnArgs) -> Result<ChurnConfig, Failure> {
+    let rate = match (args.rate, args.median_session) {
+        (Some(rate), _) => rate,
+        (None, Some(median)) => ChurnConfig::rate_of_sessions(args.nodes, median),
+        (None, None) => {
+            let text = "how fast members come and go is missing: give --rate R (per second), or \
+                        --median-session D, or --table ton2, ton3 or bamboo";
+            return Err(Failure::usage(text));
+        }
+    };
+    let minutes = args.minutes;
+    if !(minutes > 0.0 && minutes <= MAX_MINUTES) {
+        let text = format!("--minutes {minutes}: must be above 0 and at most {MAX_MINUTES}");
+        return Err(Failure::usage(text));
+    }
+    let span = Duration::from_secs_f64(60.0 * minutes);
+    let default = ChurnConfig::new(args.nodes, rate, span, args.seed);
+    let default = match args.stabilize_every {
+        Some(period) => default.with_period(period),
+        None => default,
+    };
+    Ok(ChurnConfig {
+        paired: args.median_session.is_some(),
+        depth: args.depth.unwrap_or(default.depth),
+        lookup_rate: args.lookup_rate.unwrap_or(default.lookup_rate),
+        lookup_timeout: args.lookup_timeout.unwrap_or(default.lookup_timeout),
+        write_rate: args.write_rate,
+        path: args.path.path(),
+        ..default
+    })
+}
+
+fn failure(error: &ChurnError) -> Failure {
+    match error {
+        ChurnError::NotFormed { .. } => Failure::new(Kind::Failed, error.to_string()),
+        error => Failure::usage(format!("--{error}")),
+    }
+}
+
+fn show_step(progress: &Progress, row: &str, step: ChurnProgress) {
+    let mark = if row.is_empty() { "" } else { ": " };
+    progress.message(&format!("{row}{mark}{}", step.what));
+    progress.count(step.done_s, step.of_s);
+}
+
+fn for_people(report: &ChurnReport, wall_s: f64, output: Output) -> String {
+    let mut table = output.table(&["", ">"]);
+    for (name, value) in lines(report) {
+        table.add_row([name, value]);
+    }
+    let mut text = format!(
+        "{} nodes, {} joins and {} deaths in {:.0} s of virtual time, seed {}; {wall_s:.0} s here\n\n{}",
+        report.nodes,
+        report.joins,
+        report.deaths,
+        report.seconds,
+        report.seed,
+        table_text(&table)
+    );
+    for fault in &report.faults {
+        text.push_str(&format!(
+            "\n{} at {:.3} s: {} asked for {}: {}\n",
+            fault.kind, fault.at_s, fault.asker, fault.key, fault.report
+        ));
+    }
+    text
+}
+
+fn lines(report: &ChurnReport) -> Vec<(String, String)> {
+    let named = |name: &str, value: String| (name.to_owned(), value);
+    let mut lines = vec![
+        named("lookups", report.lookups.to_string()),
+        named("failed", report.failed.to_string()),
+        named("wrong", report.wrong.to_string()),
+        named("mean hops", with_error(report.mean_hops, report.mean_hops_stderr)),
+        named(
+            "time-outs per lookup",
+            with_error(report.timeouts_per_lookup, report.timeouts_stderr),
+        ),
+        named("latency p50, ms", format!("{:.0}", report.latency_ms.p50)),
+        named("latency p99, ms", format!("{:.0}", report.latency_ms.p99)),
+        named("ring breaks", report.ring_breaks.to_string()),
+        named(
+            "ideal after, s",
+            report.mended_after_s.map_or("never".to_owned(), |s| format!("{s:.1}")),
+        ),
+        named("acknowledged writes", report.files.acked.to_string()),
+        named("acknowledged and lost", report.acked_lost.to_string()),
+        named("bytes per node and s", format!("{:.0}", report.bytes_per_node_per_s)),
+    ];
+    let parts = report.bytes.iter();
+    lines.extend(parts.map(|(name, bytes)| (format!("  for {name}"), format!("{bytes:.0}"))));
+    lines
+}
+
+fn table_for_people(report: &TableReport, wall_s: f64, output: Output) -> String {
+    let mut table = output.table(&[
+        "row",
+        ">lookups",
+        ">failed",
+        ">paper",
+        ">wrong",
+        ">hops",
+        ">expected",
+        ">paper",
+        ">time-outs",
+        ">paper",
+        ">breaks",
+        ">upkeep B/s",
+        ">all B/s",
+        ">paper",
+    ]);
+    for row in &report.rows {
+        table.add_row(cells(row));
+    }
+    format!(
+        "{}\n{}\nseed {}, {wall_s:.0} s here\n\n{}",
+        report.source,
+        report.note,
+        report.seed,
+        table_text(&table)
+    )
+}
+
+fn cells(row: &TableRow) -> [String; 14] {
+    let number = |value: Option<f64>, digits: usize| {
+        value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
+    };
+    let PaperFigures { mean_hops, timeouts_per_lookup, failed_of_10000, bytes_per_node_per_s } =
+        row.paper;
+    let paper_failed = failed_of_10000.map_or("-".to_owned(), |failed| failed.to_string());
+    let (hops, timeouts) = (number(mean_hops, 2), number(timeouts_per_lookup, 2));
+    let bytes = number(bytes_per_node_per_s, 0);
+    match &row.ours {
+        Ours::Simultaneous(ours) => {
+            let SimultaneousRow { lookups, failed, .. } = ours;
+            [
+                row.row.clone(),
+                lookups.to_string(),
+                failed.to_string(),
+                paper_failed,
+                "-".to_owned(),
+                with_error(ours.mean_hops, ours.mean_hops_stderr),
+                format!("{:.2}", ours.expected_hops),
+                hops,
+                with_error(ours.timeouts_per_lookup, ours.timeouts_stderr),
+                timeouts,
+                "-".to_owned(),
+                "-".to_owned(),
+                "-".to_owned(),
+                bytes,
+            ]
+        }
+        Ours::Churn(ours) => [
+            row.row.clone(),
+            ours.lookups.to_string(),
+            ours.failed.to_string(),
+            paper_failed,
+            ours.wrong.to_string(),
+            with_error(ours.mean_hops, ours.mean_hops_stderr),
+            number(ours.expected_hops, 2),
+            hops,
+            with_error(ours.timeouts_per_lookup, ours.timeouts_stderr),
+            timeouts,
+            ours.ring_breaks.to_string(),
+            format!("{:.0}", ours.bytes.get("upkeep").copied().unwrap_or(0.0)),
+            format!("{:.0}", ours.bytes_per_node_per_s),
+            bytes,
+        ],
+    }
+}
+
+fn with_error(mean: f64, stderr: f64) -> String {
+    format!("{mean:.2} ± {stderr:.2}")
+}
+
+/// A week.
+const MAX_MINUTES: f64 = 7.0 * 24.0 * 60.0;
