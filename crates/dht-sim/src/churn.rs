@@ -42,14 +42,13 @@ pub struct ChurnConfig {
     pub depth: u16,
     /// Lookups per second by random members for random points: a Poisson process.
     pub lookup_rate: f64,
-    /// Writes per second, and reads of what was written.
+    /// Writes per second, and reads of what was written. Without any the ring is one of links and
+    /// lookups alone, as in the papers: nodes keep no data, and do not compare copies.
     pub write_rate: f64,
     /// Upkeep period, jittered by 0.5 to 1.5.
     pub stabilize_every: Duration,
     /// How long a lookup may take.
     pub lookup_timeout: Duration,
-    /// How often copies are compared even if nothing changed.
-    pub repair_every: Duration,
     /// Delays and losses.
     pub plan: FaultPlan,
     /// What datagrams cost.
@@ -60,7 +59,7 @@ impl ChurnConfig {
     /// A ring of so many, with default settings: upkeep, depth and time-outs as a node has them, and
     /// one lookup per second (Chord ToN 2003, section V-E).
     pub fn new(nodes: usize, rate: f64, span: Duration, seed: u64) -> ChurnConfig {
-        let Config { depth, stabilize_every, lookup_timeout, repair_every, .. } = Config::default();
+        let Config { depth, stabilize_every, lookup_timeout, .. } = Config::default();
         ChurnConfig {
             nodes,
             rate,
@@ -74,7 +73,6 @@ impl ChurnConfig {
             write_rate: 0.0,
             stabilize_every,
             lookup_timeout,
-            repair_every,
             plan: FaultPlan::default(),
             path: Path::Internet,
         }
@@ -115,7 +113,7 @@ impl ChurnConfig {
             depth: self.depth,
             stabilize_every: self.stabilize_every,
             lookup_timeout: self.lookup_timeout,
-            repair_every: self.repair_every,
+            keeps_data: self.write_rate > 0.0,
             ..Config::default()
         }
     }

@@ -14,7 +14,7 @@ use super::files::Files;
 use super::report::{ChurnReport, Ending, Fault, Tally};
 use super::truth::Truth;
 use super::{ChurnConfig, ChurnError, ChurnProgress};
-use crate::hops::random_id;
+use crate::hops::{random_id, random_ids};
 use crate::invariants::one_ring;
 use crate::member::mix;
 use crate::traffic::{Counts, Traffic};
@@ -109,19 +109,19 @@ pub(super) fn run(
         mended_after_s,
         acked_lost,
         files: driver.files.counts(),
-        events: driver.world.trace().count(),
+        events: driver.world.events(),
     };
     Ok(driver.tally.report(config, ending))
 }
 
 impl<'a> Driver<'a> {
-    /// An ideal ring, built by joins.
     fn form(
         config: &'a ChurnConfig,
         progress: &mut impl FnMut(ChurnProgress),
     ) -> Result<Driver<'a>, ChurnError> {
         let mut setup = WorldConfig::new(config.node(), config.seed);
         setup.plan = config.plan;
+        setup.kept_lines = 0;
         let mut world = World::new(setup).map_err(ChurnError::Node)?;
         world.count_traffic(Traffic::new(config.path));
         // A joiner is taken within one period at its longest; verdicts about dead heads come first.
@@ -141,17 +141,27 @@ impl<'a> Driver<'a> {
             world,
         };
         let of_s = config.nodes as u64;
-        while driver.living.len() < config.nodes {
-            let (id, via) = (random_id(&mut driver.rng), driver.draw_member());
-            driver.join_at(id, via);
-            driver.run_quietly(driver.world.now().after(JOIN_EVERY));
-            progress(ChurnProgress { what: "joins", done_s: driver.next_number, of_s });
-        }
+        progress(ChurnProgress { what: "growing the ring", done_s: 0, of_s });
+        driver.grow();
+        progress(ChurnProgress { what: "growing the ring", done_s: of_s, of_s });
         let limit = config.stabilize_every * 20 + Duration::from_secs(60);
         if driver.wait_until_ideal(limit).is_none() {
             return Err(ChurnError::NotFormed { seconds: limit.as_secs() });
         }
         Ok(driver)
+    }
+
+    /// An ideal ring of those that are there from the beginning.
+    fn grow(&mut self) {
+        let ids = random_ids(self.config.nodes, &mut self.rng);
+        self.next_number = ids.len() as u64;
+        self.living = (0..self.next_number).collect();
+        let nodes: Vec<(u64, Id)> = self.living.iter().copied().zip(ids).collect();
+        self.world.grow(nodes.clone());
+        for (_, id) in nodes {
+            self.truth.joined(self.world.now(), id);
+            self.truth.settled(self.world.now(), id);
+        }
     }
 
     fn start_processes(&mut self) {
@@ -217,21 +227,10 @@ impl<'a> Driver<'a> {
     }
 
     fn join(&mut self) {
-        let id = random_id(&mut self.rng);
-        let via = self.draw_member();
-        // Nobody is left to join through where there is none.
-        if via.is_some() {
-            self.join_at(id, via);
-        }
-    }
-
-    /// Through a member; the first of all founds the ring.
-    fn join_at(&mut self, id: Id, via: Option<u64>) {
-        let n = self.next_number;
-        match via {
-            Some(via) => self.world.join_at(n, id, via),
-            None => self.world.found_at(n, id),
-        }
+        // Nobody can join where there is nobody to join through.
+        let Some(via) = self.draw_member() else { return };
+        let (n, id) = (self.next_number, random_id(&mut self.rng));
+        self.world.join_at(n, id, via);
         self.next_number += 1;
         self.living.push(n);
         let retry = self.world.now().after(RETRY_EVERY);
@@ -476,8 +475,6 @@ fn is_taken(world: &World, id: Id) -> bool {
     members.next().is_none_or(|(_, held)| held.predecessor == Some(id))
 }
 
-/// Between two joins while the ring is built (guess: a join takes about as long).
-const JOIN_EVERY: Duration = Duration::from_millis(20);
 /// After so long one that has no place is told of another member (guess).
 const RETRY_EVERY: Duration = Duration::from_secs(10);
 /// Above every delay of a message.

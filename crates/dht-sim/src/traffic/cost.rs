@@ -93,7 +93,7 @@ impl Path {
 /// What a connection costs that was not used for so long: both sides ask for a sign of life after
 /// each third of [`SILENCE_TIMEOUT`], and after [`IDLE_TIMEOUT`] it is closed.
 pub fn idle(span: Duration) -> Cost {
-    let signs = |count: u64| Cost::of(180 * count, 5 * count);
+    let signs = |count: u64| Cost::of(135 * count, 4 * count);
     match span.as_secs() / 10 {
         0 => Cost::default(),
         thirds @ 1..3 => signs(thirds),
