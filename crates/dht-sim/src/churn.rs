@@ -5,6 +5,8 @@ mod files;
 pub mod papers;
 mod report;
 pub mod simultaneous;
+#[cfg(test)]
+mod tests;
 mod truth;
 
 use std::fmt;

@@ -393,7 +393,7 @@ impl<'a> Driver<'a> {
             self.due[process as usize] = Instant::NEVER;
         }
         let limit = self.world.now().after(self.config.lookup_timeout + SLACK);
-        while self.world.now() < limit && !(self.lookups.is_empty() && !self.files.is_waiting()) {
+        while self.world.now() < limit && (!self.lookups.is_empty() || self.files.is_waiting()) {
             let (deaths, joins) = (self.tally.deaths, self.tally.joins);
             self.run_until(self.world.now().after(Duration::from_millis(100)), |_| {});
             (self.tally.deaths, self.tally.joins) = (deaths, joins);

@@ -108,8 +108,8 @@ impl Table {
         match self {
             Table::Ton2 => {
                 "the paper routes by fingers and a list of 20, this is routing successors with a \
-                 list of 20: expected hops are formula (c) with deaths, (k/2 places and more per \
-                 hop, so about N/2k), time-outs p/(1-p) per hop"
+                 list of k = 20: expected is formula (c), about N/2k, with deaths: a hop goes \
+                 k - p/(1-p) places on and takes p/(1-p) time-outs"
             }
             Table::Ton3 => {
                 "the paper routes by fingers and a list of 20, this is routing successors with a \
@@ -165,7 +165,9 @@ impl TableConfig {
 
     fn config(&self, rate: f64, lookup_rate: f64) -> ChurnConfig {
         let lookup_rate = self.lookup_rate.unwrap_or(lookup_rate);
-        let span = Duration::from_secs_f64((self.lookups as f64 / lookup_rate).clamp(1.0, 1e6));
+        // So many that hardly ever fewer than asked for come together: three standard deviations.
+        let lookups = self.lookups as f64 + 3.0 * (self.lookups as f64).sqrt();
+        let span = Duration::from_secs_f64((lookups / lookup_rate.max(1e-6)).clamp(1.0, 1e6));
         ChurnConfig { lookup_rate, ..ChurnConfig::new(self.nodes, rate, span, self.seed) }
     }
 }

@@ -289,6 +289,27 @@ fn sim_hops() -> Value {
     value(dht_sim::hops::run(&config, |_| {}).expect("a ring of two"))
 }
 
+/// A run, and a table, of which both kinds of rows are shown.
+fn sim_churn() -> Value {
+    use dht_sim::churn::papers::{Table, TableConfig};
+    let span = std::time::Duration::from_secs(1);
+    let config = dht_sim::churn::ChurnConfig::new(3, 0.0, span, 1);
+    let mut report = dht_sim::churn::run(&config, |_| {}).expect("a ring of three");
+    report.faults.push(dht_sim::churn::Fault {
+        kind: "failed",
+        at_s: 1.0,
+        asker: 1,
+        key: text(),
+        report: text(),
+    });
+    let table = TableConfig { nodes: 3, lookups: 10, ..TableConfig::new(Table::Ton2, 1) };
+    let table = dht_sim::churn::papers::run(&table, |_, _| {}).expect("rings of three");
+    let Value::Object(mut object) = value(report) else { unreachable!("a report is an object") };
+    object.insert("table".to_owned(), value(table));
+    object.insert("wall_s".to_owned(), 1.into());
+    Value::Object(object)
+}
+
 fn sim_script() -> Value {
     // One that fails, so that there is a problem to tell of; its fields do not depend on the kind.
     let script = dht_sim::script::parse("ring 0 2\nexpect ring 0\n").expect("two steps");
@@ -325,6 +346,7 @@ fn all() -> Vec<(&'static str, Value)> {
         ("leave", value(LeaveJson { id: id(), left: true, elapsed_ms: 1 })),
         ("demo", value(demo())),
         ("sim hops", sim_hops()),
+        ("sim churn", sim_churn()),
         ("sim script", sim_script()),
         ("completions", value(CompletionsJson { shell: text(), script: text() })),
     ]
@@ -395,6 +417,11 @@ fn shapes_have_the_fields_of_the_contract() {
              depth lookups upkeep store disk repair traffic at_risk",
         ),
         ("sim hops", "seed sizes"),
+        (
+            "sim churn",
+            "lookups failed wrong mean_hops timeouts_per_lookup acked_lost ring_breaks \
+             bytes_per_node_per_s",
+        ),
         ("sim script", "ok step problems rings members"),
     ];
     let samples: BTreeMap<&str, Value> = all().into_iter().collect();
