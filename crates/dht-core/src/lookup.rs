@@ -245,9 +245,18 @@ impl LookupQuery {
         now.since(self.started)
     }
 
-    /// Whether the question being asked needs time: the node asked has to run upkeep first.
+    /// Whether the question being asked needs time, because the node asked has to run upkeep first:
+    /// one that has answered before and names somebody else now, or any that needs a verdict about
+    /// one who would own the key. Others answer at once: a silent node in the middle of the way is
+    /// stepped over, and must not make every further silent one take as long as a verdict does.
     pub fn needs_patience(&self) -> bool {
-        !self.failed.is_empty()
+        let (Some(first), Some(last)) = (self.trail.first(), self.trail.last()) else {
+            return !self.failed.is_empty();
+        };
+        let is_asked_again = self.asking.as_ref().is_some_and(|asked| asked.id == last.id);
+        // Those left behind lie between where the walk began and the key.
+        let would_own = |id: &Id| *id == self.key || between(first.id, self.key, *id);
+        !self.failed.is_empty() && (is_asked_again || self.failed.iter().any(would_own))
     }
 
     fn on_next(&mut self, answerer: Contact, next: Contact) -> LookupStep {
@@ -392,6 +401,32 @@ mod tests {
                 query.on_answer(RouteAnswer::Next { next: contact(next) }, Timing::default())
             };
         }
+    }
+
+    #[test]
+    fn only_those_who_need_a_verdict_are_given_its_time() {
+        let target = |n| LookupTarget {
+            key: Id::from_u64(n),
+            routing: Routing::Successors,
+            depth: 4,
+            want_list: false,
+        };
+        let next = |query: &mut LookupQuery, n| {
+            query.on_answer(RouteAnswer::Next { next: contact(n) }, Timing::default());
+        };
+        let mut query = LookupQuery::by_member(target(90), contact(0), 99, Instant(1));
+        query.start();
+        next(&mut query, 40);
+        assert!(!query.needs_patience(), "nobody failed");
+        query.on_failure(DetourReason::TimedOut);
+        assert!(query.needs_patience(), "the one before it is asked again");
+        next(&mut query, 30);
+        assert!(!query.needs_patience(), "whoever is named instead knows a way round");
+        next(&mut query, 70);
+        next(&mut query, 95);
+        query.on_failure(DetourReason::TimedOut);
+        next(&mut query, 80);
+        assert!(query.needs_patience(), "only a verdict about the owner says who comes next");
     }
 
     #[test]
