@@ -16,6 +16,8 @@ use dht_core::{Id, Instant};
 
 use cost::{Cost, Path};
 
+use size::{answer_name, request_name};
+
 pub use size::{answer_len, request_len};
 
 /// Counts the bytes that a world would send.
@@ -50,9 +52,12 @@ pub enum Use {
 }
 
 /// Bytes and datagrams by what they were sent for, IP and UDP headers included.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     costs: [Cost; Use::ALL.len()],
+    /// By the name of the message, questions and answers apart; those of clients' lookups and those
+    /// to the dead are left out.
+    pub messages: BTreeMap<&'static str, Cost>,
     /// Connections opened.
     pub handshakes: u64,
     /// Requests sent.
@@ -91,12 +96,14 @@ impl Counts {
     /// What was sent since an earlier count of the same world.
     pub fn since(&self, before: &Counts) -> Counts {
         let mut costs = self.costs;
-        for (cost, held) in costs.iter_mut().zip(&before.costs) {
-            cost.bytes = cost.bytes.saturating_sub(held.bytes);
-            cost.datagrams = cost.datagrams.saturating_sub(held.datagrams);
+        costs.iter_mut().zip(&before.costs).for_each(|(cost, held)| *cost = cost.less(*held));
+        let mut messages = self.messages.clone();
+        for (name, held) in &before.messages {
+            messages.entry(name).and_modify(|cost| *cost = cost.less(*held));
         }
         Counts {
             costs,
+            messages,
             handshakes: self.handshakes.saturating_sub(before.handshakes),
             requests: self.requests.saturating_sub(before.requests),
         }
@@ -105,6 +112,14 @@ impl Counts {
     fn add(&mut self, purpose: Use, cost: Cost) {
         let held = &mut self.costs[purpose as usize];
         *held = held.and(cost);
+    }
+
+    fn add_message(&mut self, purpose: Use, name: &'static str, cost: Cost) {
+        self.add(purpose, cost);
+        if purpose != Use::Lookups {
+            let held = self.messages.entry(name).or_default();
+            *held = held.and(cost);
+        }
     }
 }
 
@@ -140,7 +155,7 @@ impl Traffic {
         self.connect(now, by, to);
         let purpose = self.purpose(request);
         let cost = self.path.request(request_len(request));
-        self.counts.add(purpose, cost);
+        self.counts.add_message(purpose, request_name(request), cost);
     }
 
     /// One node answers another one.
@@ -157,7 +172,8 @@ impl Traffic {
             response if is_about_copies(response) => Use::Copies,
             _ => Use::Upkeep,
         };
-        self.counts.add(purpose, self.path.answer(answer_len(response)));
+        let cost = self.path.answer(answer_len(response));
+        self.counts.add_message(purpose, answer_name(response), cost);
         self.open.insert(pair(by, to), now);
     }
 
@@ -165,7 +181,7 @@ impl Traffic {
     /// closed, and their keep-alives counted, up to this moment.
     pub fn counts(&mut self, now: Instant) -> Counts {
         self.sweep(now);
-        self.counts
+        self.counts.clone()
     }
 
     fn purpose(&self, request: &Request) -> Use {

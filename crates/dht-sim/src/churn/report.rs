@@ -69,6 +69,8 @@ pub struct ChurnReport {
     pub bytes_per_node_per_s: f64,
     /// The same by what it was sent for.
     pub bytes: BTreeMap<&'static str, f64>,
+    /// The bytes for `upkeep` and `copies` by message.
+    pub messages: BTreeMap<&'static str, f64>,
     /// Datagrams sent.
     pub datagrams_per_node_per_s: f64,
     /// Connections opened.
@@ -152,6 +154,7 @@ impl Tally {
         let share = |amount: u64| amount as f64 / mean_nodes / seconds.max(1e-9);
         let bytes =
             Use::ALL.iter().map(|purpose| (purpose.as_str(), share(traffic.of(*purpose).bytes)));
+        let messages = traffic.messages.iter().map(|(name, cost)| (*name, share(cost.bytes)));
         ChurnReport {
             nodes: config.nodes,
             rate: config.rate,
@@ -181,6 +184,7 @@ impl Tally {
             mended_after_s,
             bytes_per_node_per_s: share(traffic.total().bytes),
             bytes: bytes.collect(),
+            messages: messages.collect(),
             datagrams_per_node_per_s: share(traffic.total().datagrams),
             handshakes_per_node_per_s: share(traffic.handshakes),
             mean_nodes,

@@ -42,6 +42,14 @@ impl Cost {
         }
     }
 
+    /// What is left of it without another one.
+    pub fn less(self, other: Cost) -> Cost {
+        Cost {
+            bytes: self.bytes.saturating_sub(other.bytes),
+            datagrams: self.datagrams.saturating_sub(other.datagrams),
+        }
+    }
+
     /// The UDP payload alone.
     pub fn payload(self) -> u64 {
         self.bytes.saturating_sub(self.datagrams * HEADERS)

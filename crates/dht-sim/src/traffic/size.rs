@@ -13,6 +13,42 @@ pub fn answer_len(response: &Response) -> usize {
     PREFIX + RING_ANSWER + encoded_len(response) + contacts_answered(response) * REAL_RECORD
 }
 
+/// The name of a request in reports.
+pub(super) fn request_name(request: &Request) -> &'static str {
+    match request {
+        Request::Ping => "ping",
+        Request::Route(_) => "route",
+        Request::Join => "join",
+        Request::Neighbors { .. } => "neighbors",
+        Request::Notify { .. } => "notify",
+        Request::Push(_) => "push",
+        Request::Candidate { .. } => "candidate",
+        Request::ProbeFor { .. } => "probe_for",
+        Request::Leave { .. } => "leave",
+        Request::Unify { .. } => "unify",
+        Request::ReadRegister { .. } => "read_register",
+        Request::WriteRegister { .. } => "write_register",
+        Request::Digest { .. } => "digest",
+        Request::List { .. } => "list",
+        Request::FetchRegisters { .. } => "fetch_registers",
+        Request::Handoff { .. } => "handoff",
+    }
+}
+
+/// The name of an answer in reports. Short ones are told together.
+pub(super) fn answer_name(response: &Response) -> &'static str {
+    match response {
+        Response::Route(_) => "answer_route",
+        Response::Joined(_) => "answer_join",
+        Response::Neighbors(_) => "answer_neighbors",
+        Response::Registers(_) | Response::RegisterPage { .. } | Response::Register { .. } => {
+            "answer_registers"
+        }
+        Response::Digest { .. } => "answer_digest",
+        _ => "answer_short",
+    }
+}
+
 fn encoded_len<T: Serialize>(message: &T) -> usize {
     postcard::experimental::serialized_size(message).expect("plain data has a postcard form")
 }
