@@ -6,9 +6,9 @@
 //! would not fit a packet of the internet, and all of them, as if the peer were dead.
 
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use dht_core::config::RingParams;
 use dht_core::message::ring::Neighbors;
@@ -17,7 +17,7 @@ use dht_core::{Contact, PeerRecord};
 use dht_net::{Endpoint, EndpointConfig, Identity, Incoming};
 use dht_sim::traffic::cost::{self, Cost, Path};
 use dht_sim::traffic::{answer_len, request_len};
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 /// A real incarnation: seconds since 1970, and 16 bits drawn at random.
 const INCARNATION: u64 = 1_700_000_000 << 16;
@@ -28,7 +28,8 @@ struct Relay {
     datagrams: AtomicU64,
     bytes: AtomicU64,
     is_shut: AtomicBool,
-    last: Mutex<Instant>,
+    /// Told of every datagram.
+    passed: Notify,
 }
 
 impl Relay {
@@ -40,7 +41,7 @@ impl Relay {
             datagrams: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             is_shut: AtomicBool::new(false),
-            last: Mutex::new(Instant::now()),
+            passed: Notify::new(),
         });
         let shared = relay.clone();
         // Ends with the process: nobody waits for a relay.
@@ -51,9 +52,9 @@ impl Relay {
                 if from != to {
                     caller = from;
                 }
-                *shared.last.lock().expect("nobody panics in here") = Instant::now();
                 shared.datagrams.fetch_add(1, Ordering::SeqCst);
                 shared.bytes.fetch_add(len as u64, Ordering::SeqCst);
+                shared.passed.notify_one();
                 if len <= longest && !shared.is_shut.load(Ordering::SeqCst) {
                     let next = if from == to { caller } else { to };
                     // Who is gone gets nothing.
@@ -66,11 +67,7 @@ impl Relay {
 
     /// Waits until nothing has passed for a while, and takes what has passed till then.
     async fn take(&self, calm: Duration) -> Cost {
-        loop {
-            let since = self.last.lock().expect("nobody panics in here").elapsed();
-            let Some(rest) = calm.checked_sub(since) else { break };
-            tokio::time::sleep(rest + Duration::from_millis(1)).await;
-        }
+        while tokio::time::timeout(calm, self.passed.notified()).await.is_ok() {}
         let payload = self.bytes.swap(0, Ordering::SeqCst);
         Cost::of(payload, self.datagrams.swap(0, Ordering::SeqCst))
     }

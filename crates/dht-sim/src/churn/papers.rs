@@ -1,5 +1,5 @@
-//! The set-ups of the papers, by name, with their figures (`docs/protocol.md`, "Figures of the
-//! papers").
+//! The set-ups of the papers, by name, with their figures as we recall them: the papers were not
+//! read again.
 
 use std::time::Duration;
 
