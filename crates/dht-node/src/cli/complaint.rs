@@ -92,11 +92,15 @@ mod tests {
             ("dht-node put", "the following required arguments were not provided: ", "put"),
             ("dht-node get k --no-such", "unexpected argument '--no-such' found", "get"),
             ("dht-node get k --node put --no-such", "unexpected argument '--no-such' found", "get"),
-            ("dht-node sim", "`dht-node sim` needs one of its commands: hops, script;", "sim"),
+            (
+                "dht-node sim",
+                "`dht-node sim` needs one of its commands: hops, script, churn;",
+                "sim",
+            ),
             ("dht-node sim hops --nodes x", "invalid value 'x' for '--nodes <N,..>'", "sim hops"),
             (
                 "dht-node --json sim",
-                "`dht-node sim` needs one of its commands: hops, script;",
+                "`dht-node sim` needs one of its commands: hops, script, churn;",
                 "sim",
             ),
         ];

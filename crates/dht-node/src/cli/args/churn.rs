@@ -21,7 +21,7 @@ pub(crate) struct SimChurnArgs {
     #[arg(long, value_name = "D", value_parser = parse_duration)]
     pub(crate) median_session: Option<Duration>,
     /// Virtual minutes that are measured
-    #[arg(long, value_name = "M", default_value_t = 10.0)]
+    #[arg(long, value_name = "M", default_value_t = 10.0, allow_negative_numbers = true)]
     pub(crate) minutes: f64,
     /// All chance
     #[arg(long, value_name = "S", default_value_t = 1)]

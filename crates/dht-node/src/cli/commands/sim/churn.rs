@@ -241,3 +241,60 @@ fn with_error(mean: f64, stderr: f64) -> String {
 
 /// A week.
 const MAX_MINUTES: f64 = 7.0 * 24.0 * 60.0;
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+    use dht_sim::churn::papers::Table;
+
+    use super::*;
+    use crate::cli::args::{Cli, Command, SimArgs, SimCommand};
+
+    fn args(line: &str) -> SimChurnArgs {
+        let words = format!("dht-node sim churn {line}");
+        let cli = Cli::try_parse_from(words.split_whitespace()).expect(line);
+        let Some(Command::Sim(SimArgs { command: SimCommand::Churn(args) })) = cli.command else {
+            panic!("{line}")
+        };
+        args
+    }
+
+    #[test]
+    fn flags_become_a_run() {
+        let run = config(&args("--nodes 100 --rate 0.5 --minutes 2 --seed 3")).expect("complete");
+        assert_eq!((run.nodes, run.rate, run.seed, run.paired), (100, 0.5, 3, false));
+        assert_eq!((run.span, run.lookup_rate), (Duration::from_secs(120), 1.0));
+        let run = config(&args("--nodes 1000 --median-session 84s --stabilize-every 30s"));
+        let run = run.expect("complete");
+        assert!(run.paired && (run.rate - 8.25).abs() < 0.01);
+        let periods = (run.stabilize_every, run.warm_up);
+        assert_eq!(periods, (Duration::from_secs(30), Duration::from_secs(90)));
+    }
+
+    #[test]
+    fn what_is_missing_or_makes_no_sense_is_said() {
+        let told = |line: &str| match config(&args(line)) {
+            Err(Failure::Told { kind: Kind::Usage, message }) => message,
+            other => panic!("{line}: {other:?}"),
+        };
+        assert!(told("--nodes 100").contains("--rate R"));
+        assert!(told("--rate 1 --minutes -1").starts_with("--minutes -1: must be above 0"));
+        for line in ["--rate 1 --median-session 5s", "--table ton2 --rate 1", "--lookups 5"] {
+            let words = format!("dht-node sim churn {line}");
+            assert!(Cli::try_parse_from(words.split_whitespace()).is_err(), "{line}");
+        }
+    }
+
+    #[test]
+    fn people_see_our_figures_beside_the_papers() {
+        let config = TableConfig { nodes: 30, lookups: 100, ..TableConfig::new(Table::Ton2, 1) };
+        let report = papers::run(&config, |_, _| {}).expect("within all bounds");
+        let text = table_for_people(&report, 1.0, Output::bare(false));
+        let row = text.lines().find(|line| line.contains("p = 0.5")).expect("a row");
+        assert!(row.contains("5.09") && row.contains("5.10"), "{text}");
+        let run = ChurnConfig::new(3, 0.0, Duration::from_secs(10), 1);
+        let run = churn::run(&run, |_| {}).expect("a ring of three");
+        let text = for_people(&run, 1.0, Output::bare(false));
+        assert!(text.contains("\n wrong ") && text.contains("for upkeep"), "{text}");
+    }
+}
