@@ -94,13 +94,13 @@ mod tests {
             ("dht-node get k --node put --no-such", "unexpected argument '--no-such' found", "get"),
             (
                 "dht-node sim",
-                "`dht-node sim` needs one of its commands: hops, script, churn;",
+                "`dht-node sim` needs one of its commands: hops, script, churn, check;",
                 "sim",
             ),
             ("dht-node sim hops --nodes x", "invalid value 'x' for '--nodes <N,..>'", "sim hops"),
             (
                 "dht-node --json sim",
-                "`dht-node sim` needs one of its commands: hops, script, churn;",
+                "`dht-node sim` needs one of its commands: hops, script, churn, check;",
                 "sim",
             ),
         ];
