@@ -157,6 +157,11 @@ impl Links {
         self.touch();
     }
 
+    /// Starts to count changes anew; see [`crate::node::steer`].
+    pub(crate) fn forget_stamp(&mut self) {
+        self.stamp = 0;
+    }
+
     pub(crate) fn me(&self) -> &Contact {
         &self.me
     }

@@ -185,6 +185,15 @@ impl Liveness {
         self.peers.get(key).map(|peer| peer.heard)
     }
 
+    /// Forgets when somebody was heard and how often it was missed, and whoever is only known to
+    /// live in its life 0; see [`crate::node::steer`].
+    pub(crate) fn forget_time(&mut self) {
+        self.peers.retain(|_, peer| peer.stage != Stage::Quiet || peer.incarnation > 0);
+        for peer in self.peers.values_mut() {
+            (peer.missed, peer.heard) = (0, Instant::ZERO);
+        }
+    }
+
     fn dead(&mut self, key: PeerKey) -> Option<Verdict> {
         let peer = self.peers.get_mut(&key)?;
         let stage = std::mem::replace(&mut peer.stage, Stage::Dead);

@@ -259,6 +259,13 @@ impl LookupQuery {
         !self.failed.is_empty() && (is_asked_again || self.failed.iter().any(would_own))
     }
 
+    /// Forgets how long it took and what it only reports; see [`crate::node::steer`].
+    pub(crate) fn forget_time(&mut self) {
+        self.started = Instant::ZERO;
+        (self.path, self.detours) = (Vec::new(), Vec::new());
+        (self.hops, self.timeouts) = (0, 0);
+    }
+
     fn on_next(&mut self, answerer: Contact, next: Contact) -> LookupStep {
         let may_own = next.id == self.key || between(answerer.id, self.key, next.id);
         let closer = if may_own {

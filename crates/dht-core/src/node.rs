@@ -4,6 +4,7 @@ mod data;
 mod lookups;
 mod membership;
 mod serve;
+pub mod steer;
 #[cfg(test)]
 mod tests;
 

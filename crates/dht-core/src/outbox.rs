@@ -1,6 +1,8 @@
 //! What all machines share to act: calls to other nodes with their time-outs, store commands,
 //! timers, chance, and the queue of effects. Machines get it as an argument; none of them keeps it.
 
+mod steer;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,6 +19,8 @@ use crate::planted::Planted;
 use crate::rtt::RttTable;
 use crate::time::{Instant, micros};
 use crate::timer::{Timer, TimerTable};
+
+pub(crate) use steer::FIRST_NEW;
 
 /// Who made a call and gets its answer.
 #[derive(Clone, PartialEq, Eq, Debug)]

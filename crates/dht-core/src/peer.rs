@@ -129,7 +129,9 @@ impl Contact {
 
 impl fmt::Debug for Contact {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", self.id)
+        write!(f, "{:?}", self.id)?;
+        // `{:+?}` tells lives apart.
+        if f.sign_plus() { write!(f, "~{}", self.incarnation()) } else { Ok(()) }
     }
 }
 

@@ -99,6 +99,12 @@ impl Remembered {
         entries.into_iter().map(|held| held.contact.clone()).collect()
     }
 
+    /// Forgets who was seen when; see [`crate::node::steer`].
+    pub(crate) fn forget_time(&mut self) {
+        self.peers.iter_mut().for_each(|held| held.seen = Instant::ZERO);
+        self.peers.sort_by_key(|held| held.contact.id);
+    }
+
     fn make_room(&mut self) {
         if self.peers.len() < self.limit {
             return;

@@ -10,6 +10,7 @@ mod join;
 mod leave;
 mod rectify;
 mod stabilize;
+mod steer;
 
 use std::collections::VecDeque;
 

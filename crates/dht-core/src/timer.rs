@@ -87,6 +87,11 @@ impl TimerTable {
         self.deadlines.contains_key(&timer)
     }
 
+    /// Those that are set.
+    pub(crate) fn all(&self) -> impl Iterator<Item = Timer> {
+        self.deadlines.keys().copied()
+    }
+
     /// Removes all of them.
     pub(crate) fn clear(&mut self) {
         *self = TimerTable::default();

@@ -7,13 +7,16 @@
 //!
 //! - [`script`] plays one scenario, step by step (`dht-node sim script`);
 //! - [`hops`] walks lookups over rings of any size, by the rule that real nodes route by
-//!   (`dht-node sim hops`).
+//!   (`dht-node sim hops`);
 //!
-//! `docs/simulation.md` shows how to use both.
+//! - [`explore`] tries out everything that can happen in a small world.
+//!
+//! `docs/simulation.md` shows how to use them.
 
 pub mod check;
 pub mod churn;
 mod disk;
+pub mod explore;
 pub mod faults;
 pub mod hops;
 pub mod invariants;

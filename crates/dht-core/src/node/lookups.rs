@@ -218,6 +218,35 @@ impl Node {
         Some(step)
     }
 
+    /// Whether the own place is being looked up.
+    pub(super) fn has_join_lookup(&self) -> bool {
+        self.lookups.running.values().any(|held| matches!(held.reason, Reason::Join { .. }))
+    }
+
+    /// Drops the lookups of a join, numbers new ones from 1 on and forgets their times; see
+    /// [`super::steer`]. `first` is the first number that is new.
+    pub(super) fn distill_lookups(&mut self, first: u64) {
+        let is_join = |lookup: &Lookup| matches!(lookup.reason, Reason::Join { .. });
+        let joins: Vec<u64> =
+            self.lookups.running.iter().filter(|(_, held)| is_join(held)).map(|(n, _)| *n).collect();
+        joins.into_iter().for_each(|number| _ = self.drop_lookup(number));
+        let new: Vec<u64> = self.lookups.running.range(first..).map(|(n, _)| *n).collect();
+        for number in new {
+            let free = (1..).find(|n| !self.lookups.running.contains_key(n)).unwrap_or(number);
+            if let Some(lookup) = self.lookups.running.remove(&number) {
+                self.lookups.running.insert(free, lookup);
+            }
+            self.out.rename_lookup(number, free);
+        }
+        self.lookups.running.values_mut().for_each(|lookup| lookup.query.forget_time());
+    }
+
+    /// The calls have new numbers.
+    pub(super) fn renumber_lookups(&mut self, renumbered: &BTreeMap<RpcId, RpcId>) {
+        let calls = self.lookups.running.values_mut().filter_map(|lookup| lookup.rpc.as_mut());
+        calls.for_each(|rpc| *rpc = renumbered.get(rpc).copied().unwrap_or(*rpc));
+    }
+
     fn drop_lookup(&mut self, number: u64) -> Option<Lookup> {
         let lookup = self.lookups.running.remove(&number)?;
         self.out.timers.stop(Timer::LookupDeadline(number));

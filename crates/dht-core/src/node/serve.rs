@@ -210,6 +210,11 @@ impl Node {
         }
     }
 
+    /// Forgets since when routing questions wait; see [`super::steer`].
+    pub(super) fn distill_routes(&mut self) {
+        self.waiting_routes.values_mut().for_each(|held| held.until = Instant::ZERO);
+    }
+
     fn on_route(&mut self, reply: ReplyId, query: RouteQuery) {
         if query.failed.len() > MAX_FAILED || query.routing != Routing::Successors {
             let refusal = if query.failed.len() > MAX_FAILED {

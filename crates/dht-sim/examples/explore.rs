@@ -1,0 +1,69 @@
+//! Explores small worlds to the end and prints what was found:
+//! `cargo run --release -p dht-sim --example explore -- --list 2 --joins 2 --failures 1`.
+//! Further: `--false-suspicions N`, `--rejoins`, `--max-states N`, `--max-depth N`.
+
+use std::io::Write;
+
+use dht_sim::explore::{Plan, Progress, explore};
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let plan = plan()?;
+    let progress = |at: &Progress| {
+        let Progress { states, transitions, depth, waiting } = at;
+        let _ = writeln!(
+            std::io::stderr(),
+            "{states} states, {transitions} transitions, depth {depth}, {waiting} waiting"
+        );
+    };
+    let report = explore(&plan, progress);
+    let mut out = std::io::stdout().lock();
+    for violation in &report.violations {
+        writeln!(out, "{:?}", violation.what)?;
+        for (number, step) in violation.path.iter().enumerate() {
+            writeln!(out, "  {:2}. {step}", number + 1)?;
+        }
+        violation.picture.iter().try_for_each(|line| writeln!(out, "      {line}"))?;
+    }
+    writeln!(out, "{:?}", report.plan)?;
+    writeln!(
+        out,
+        "states {}, transitions {}, depth {}, closed {}, overfull {}",
+        report.states, report.transitions, report.depth, report.closed, report.overfull
+    )?;
+    writeln!(
+        out,
+        "repaired by upkeep {}, by memory {}; violations {}",
+        report.by_upkeep,
+        report.by_memory,
+        report.violations.len()
+    )?;
+    writeln!(
+        out,
+        "nodes {}, steps of nodes {}, messages {}",
+        report.nodes, report.node_steps, report.messages
+    )?;
+    Ok(())
+}
+
+fn plan() -> Result<Plan, Box<dyn std::error::Error>> {
+    let mut plan = Plan::default();
+    let mut arguments = std::env::args().skip(1);
+    while let Some(name) = arguments.next() {
+        if name == "--rejoins" {
+            plan.rejoins = true;
+            continue;
+        }
+        let value: u64 = arguments.next().ok_or(format!("{name}: how many?"))?.parse()?;
+        match name.as_str() {
+            "--list" => plan.list = value.try_into()?,
+            "--joins" => plan.joins = value.try_into()?,
+            "--failures" => plan.failures = value.try_into()?,
+            "--false-suspicions" => plan.false_suspicions = value.try_into()?,
+            "--max-states" => plan.max_states = value,
+            "--max-depth" => plan.max_depth = value.try_into()?,
+            "--max-violations" => plan.max_violations = value.try_into()?,
+            _ => return Err(format!("{name} is no option").into()),
+        }
+    }
+    Ok(plan)
+}

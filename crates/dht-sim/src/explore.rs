@@ -1,0 +1,144 @@
+//! Exhaustive exploration of small worlds, over the very state machine that real nodes run.
+//!
+//! A ring grows from one node, by a few joins, and loses a few nodes again. Whatever may happen next
+//! is tried in every state: any message in flight arrives, any timer fires, a call to a dead node
+//! ends, a node joins or dies. There is no clock; [`dht_core::node::steer`] says what is left of a
+//! node without one. In every state some things must hold, and a fair schedule must lead from it to
+//! the ideal ring. `docs/simulation.md`, "Exhaustive exploration", tells what is left out and why.
+
+mod fair;
+mod fingerprint;
+mod letters;
+mod local;
+mod search;
+mod state;
+mod steps;
+mod story;
+mod summary;
+mod table;
+
+pub use search::explore;
+
+/// What to explore.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Plan {
+    /// Entries of a successor list: `r` in the proofs.
+    pub list: u16,
+    /// Nodes that join the first one, each once; at most 4.
+    pub joins: u8,
+    /// Nodes that die.
+    pub failures: u8,
+    /// Verdicts "dead" about a live neighbour.
+    pub false_suspicions: u8,
+    /// Whether a dead node may join again, in its next life; that is one of the joins.
+    pub rejoins: bool,
+    /// Where to stop: so many states.
+    pub max_states: u64,
+    /// Where to stop: so many steps from the first state.
+    pub max_depth: u32,
+    /// How many violations are told before the search ends.
+    pub max_violations: usize,
+}
+
+impl Default for Plan {
+    fn default() -> Plan {
+        Plan {
+            list: 2,
+            joins: 1,
+            failures: 1,
+            false_suspicions: 0,
+            rejoins: false,
+            max_states: u64::MAX,
+            max_depth: u32::MAX,
+            max_violations: 3,
+        }
+    }
+}
+
+/// How far a search is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Progress {
+    /// States seen so far.
+    pub states: u64,
+    /// Steps tried so far.
+    pub transitions: u64,
+    /// How many steps from the first state the search is.
+    pub depth: u32,
+    /// How many of the states wait to be looked into.
+    pub waiting: u64,
+}
+
+/// What a search found.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Report {
+    /// What was explored.
+    pub plan: Plan,
+    /// Different states.
+    pub states: u64,
+    /// Steps that were tried.
+    pub transitions: u64,
+    /// The most steps that lead to any state on the shortest way.
+    pub depth: u32,
+    /// Whether every state was looked into: there are no others.
+    pub closed: bool,
+    /// States left out because more messages were in flight than fit.
+    pub overfull: u64,
+    /// States of which upkeep alone makes the ideal ring.
+    pub by_upkeep: u64,
+    /// States that need the pings to remembered peers besides.
+    pub by_memory: u64,
+    /// States in which the best successors do not form one ordered ring.
+    pub disordered: u64,
+    /// Different nodes that were met.
+    pub nodes: u64,
+    /// Steps of single nodes: how often the state machine ran.
+    pub node_steps: u64,
+    /// Different messages that were sent.
+    pub messages: u64,
+    /// What did not hold.
+    pub violations: Vec<Violation>,
+}
+
+/// A state that must not be, and the shortest way to it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Violation {
+    /// What is wrong.
+    pub what: Wrong,
+    /// What happened, step by step, from the first node's founding on.
+    pub path: Vec<String>,
+    /// The nodes at the end, and what is in flight.
+    pub picture: Vec<String>,
+}
+
+/// What can be wrong.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wrong {
+    /// A node's list is out of order, or holds the node itself or an entry twice.
+    OutOfOrder {
+        /// Which node.
+        node: usize,
+    },
+    /// A node gave up a live predecessor for one that is not closer.
+    PredecessorDropped {
+        /// Which node.
+        node: usize,
+        /// Whom.
+        dropped: usize,
+    },
+    /// A node's links changed and the stamp that tells others so did not.
+    StampKept {
+        /// Which node.
+        node: usize,
+    },
+    /// A node wants a place, knows whom to ask, and has stopped to ask.
+    GaveUp {
+        /// Which node.
+        node: usize,
+    },
+    /// Two nodes each believe that nobody else is there.
+    TwoAlone,
+    /// Upkeep does not lead from here to the ideal ring.
+    NotRepaired,
+    /// Messages cause messages without end.
+    Endless,
+}

@@ -1,0 +1,391 @@
+//! What may happen next in a small world, and what comes of it.
+
+use dht_core::node::steer::Alarm;
+
+use super::letters::{Letter, Sort};
+use super::local::{Alive, Flaw, Input, Locals};
+use super::state::{Open, Seat, State};
+use super::summary::{Summary, let_in_by};
+
+/// One thing that happens.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Step {
+    /// The message at this position among those in flight arrives.
+    Deliver(u8),
+    /// A call of this node ends without an answer.
+    Expire { at: u8, rpc: u8 },
+    /// A timer of this node fires.
+    Fire { at: u8, alarm: Alarm },
+    /// This node asks that one for a place; if it did not run, it starts.
+    Seek { at: u8, host: u8 },
+    /// This node dies.
+    Fail(u8),
+    /// This node takes that one for dead, which it is not.
+    Suspect { at: u8, about: u8 },
+    /// This node pings that one, whom it remembers.
+    Probe { at: u8, about: u8 },
+}
+
+impl Step {
+    /// As a number, to be kept for the way back.
+    pub(super) fn pack(self) -> u32 {
+        let pack = |kind: u32, a: u8, b: u8| (kind << 16) | (u32::from(a) << 8) | u32::from(b);
+        match self {
+            Step::Deliver(at) => pack(0, at, 0),
+            Step::Expire { at, rpc } => pack(1, at, rpc),
+            Step::Fire { at, alarm } => pack(2, at, alarm_number(alarm)),
+            Step::Seek { at, host } => pack(3, at, host),
+            Step::Fail(at) => pack(4, at, 0),
+            Step::Suspect { at, about } => pack(5, at, about),
+            Step::Probe { at, about } => pack(6, at, about),
+        }
+    }
+
+    pub(super) fn unpack(packed: u32) -> Step {
+        let (a, b) = ((packed >> 8) as u8, packed as u8);
+        match packed >> 16 {
+            0 => Step::Deliver(a),
+            1 => Step::Expire { at: a, rpc: b },
+            2 => Step::Fire { at: a, alarm: numbered_alarm(b) },
+            3 => Step::Seek { at: a, host: b },
+            4 => Step::Fail(a),
+            5 => Step::Suspect { at: a, about: b },
+            _ => Step::Probe { at: a, about: b },
+        }
+    }
+}
+
+fn alarm_number(alarm: Alarm) -> u8 {
+    match alarm {
+        Alarm::Stabilize => 0,
+        Alarm::Push => 1,
+        Alarm::AbandonQuery => 2,
+        Alarm::GiveUpRoutes => 3,
+        Alarm::SeekPlace => 4,
+        Alarm::MergeProbe => 5,
+        Alarm::RetryLookup(number) => 6 + number as u8,
+    }
+}
+
+fn numbered_alarm(number: u8) -> Alarm {
+    match number {
+        0 => Alarm::Stabilize,
+        1 => Alarm::Push,
+        2 => Alarm::AbandonQuery,
+        3 => Alarm::GiveUpRoutes,
+        4 => Alarm::SeekPlace,
+        5 => Alarm::MergeProbe,
+        number => Alarm::RetryLookup(u64::from(number) - 6),
+    }
+}
+
+/// The nodes, and what they can do to each other.
+#[derive(Debug)]
+pub(super) struct World {
+    pub(super) locals: Locals,
+    pub(super) places: usize,
+    /// Entries of a list.
+    pub(super) list: usize,
+    /// Whether a dead node may come back in a new life.
+    pub(super) rejoins: bool,
+}
+
+impl World {
+    /// The state in which the first node has founded its ring.
+    pub(super) fn first(&mut self, joins: u8, failures: u8, suspicions: u8) -> State {
+        let mut state = State::new(joins, failures, suspicions);
+        let node = self.locals.fresh(0, 0);
+        state.seats[0] = Seat::Runs(node);
+        self.act(&mut state, 0, Input::Found);
+        state
+    }
+
+    /// Everything that may happen next.
+    pub(super) fn steps(&self, state: &State, steps: &mut Vec<Step>) {
+        steps.clear();
+        let alive = self.alive(state);
+        for (at, letter) in state.flight().iter().enumerate() {
+            if self.can_arrive(state, *letter) {
+                steps.push(Step::Deliver(at as u8));
+            }
+        }
+        for (place, node) in state.running() {
+            let at = place as u8;
+            let summary = self.locals.summary(node);
+            for (rpc, to, _) in &summary.waiting {
+                if !alive.runs(usize::from(*to)) || is_lost(state, place, *rpc) {
+                    steps.push(Step::Expire { at, rpc: *rpc });
+                }
+            }
+            for alarm in &summary.alarms {
+                match alarm {
+                    // While a query is under way it would only run again right after.
+                    Alarm::Stabilize if summary.is_member() && !summary.is_in_doubt => {
+                        steps.push(Step::Fire { at, alarm: *alarm });
+                    }
+                    Alarm::AbandonQuery | Alarm::GiveUpRoutes | Alarm::RetryLookup(_) => {
+                        steps.push(Step::Fire { at, alarm: *alarm });
+                    }
+                    Alarm::SeekPlace if summary.seeks => {
+                        let hosts = self.hosts(state, summary).map(|host| host as u8);
+                        steps.extend(hosts.map(|host| Step::Seek { at, host }));
+                    }
+                    Alarm::Stabilize | Alarm::SeekPlace | Alarm::Push | Alarm::MergeProbe => {}
+                }
+            }
+            if state.failures > 0 && self.may_fail(state, place) {
+                steps.push(Step::Fail(at));
+            }
+            if state.suspicions > 0 && summary.is_member() {
+                let near = summary.successors.iter().chain(&summary.predecessor);
+                let mut near: Vec<u8> = near.map(|held| held.0).collect();
+                near.sort();
+                near.dedup();
+                near.retain(|about| alive.runs(usize::from(*about)));
+                steps.extend(near.into_iter().map(|about| Step::Suspect { at, about }));
+            }
+        }
+        if state.joins > 0 {
+            for place in (0..self.places).filter(|place| self.may_start(state, *place)) {
+                let fits = |(_, node): &(usize, u32)| self.locals.summary(*node).would_host(place);
+                let hosts = state.running().filter(fits).map(|(host, _)| host as u8);
+                steps.extend(hosts.map(|host| Step::Seek { at: place as u8, host }));
+            }
+        }
+    }
+
+    /// Lets one thing happen. What a node did wrong, if it did.
+    pub(super) fn apply(&mut self, state: &mut State, step: Step) -> Option<(usize, Flaw)> {
+        let mut flaw = match step {
+            Step::Deliver(at) => {
+                let letter = state.take(usize::from(at));
+                self.deliver(state, letter)
+            }
+            Step::Expire { at, rpc } => self.act(state, at.into(), Input::Expire { rpc }),
+            Step::Fire { at, alarm } => self.act(state, at.into(), Input::Fire(alarm)),
+            Step::Seek { at, host } => self.seek(state, at.into(), host.into()),
+            Step::Fail(at) => {
+                self.fail(state, at.into());
+                None
+            }
+            Step::Suspect { at, about } => {
+                state.suspicions -= 1;
+                let life = self.life(state, about.into());
+                self.act(state, at.into(), Input::Bury { at: about.into(), life })
+            }
+            Step::Probe { at, about } => {
+                let life = self.life(state, about.into());
+                self.act(state, at.into(), Input::Probe { at: about.into(), life })
+            }
+        };
+        while let Some(found) = self.act_at_once(state) {
+            flaw = flaw.or(found);
+        }
+        flaw
+    }
+
+    /// How many believe that nobody else is there.
+    pub(super) fn count_alone(&self, state: &State) -> usize {
+        state.running().filter(|(_, node)| self.locals.summary(*node).alone).count()
+    }
+
+    pub(super) fn alive(&self, state: &State) -> Alive {
+        let mut alive = Alive::default();
+        for (place, node) in state.running() {
+            alive.running |= 1 << place;
+            let summary = self.locals.summary(node);
+            if !summary.is_member() && summary.seeks && !summary.is_host() {
+                alive.outside |= 1 << place;
+            }
+        }
+        alive
+    }
+
+    /// Whether this message may arrive now. A second question of one asker is not delivered while
+    /// its first one waits at the same place.
+    pub(super) fn can_arrive(&self, state: &State, letter: Letter) -> bool {
+        let asks = letter.sort() == Sort::Ask;
+        let waits = |held: &Open| {
+            usize::from(held.at) == letter.to() && usize::from(held.asker) == letter.from()
+        };
+        !(asks && state.open().iter().any(waits))
+    }
+
+    /// Whom one that looks for a place may ask: a new one anybody; one that had a place only those
+    /// to whom the ways lead that it remembers. A lookup ends at one whose list the place fits
+    /// into; asking one whose list changes meanwhile is asking it later.
+    pub(super) fn hosts<'a>(
+        &'a self,
+        state: &'a State,
+        seeker: &'a Summary,
+    ) -> impl Iterator<Item = usize> + use<'a> {
+        let within = if seeker.is_host() { self.reach(state, seeker) } else { u8::MAX };
+        let fits = move |(host, node): &(usize, u32)| {
+            *host != seeker.place
+                && within & (1 << host) != 0
+                && self.locals.summary(*node).would_host(seeker.place)
+        };
+        state.running().filter(fits).map(|(host, _)| host)
+    }
+
+    /// Those that run and can be found from whom a node remembers, as bits.
+    fn reach(&self, state: &State, from: &Summary) -> u8 {
+        let mut found: u8 = 0;
+        let mut next: Vec<u8> = from.remembered.iter().map(|held| held.0).collect();
+        while let Some(at) = next.pop() {
+            if found & (1 << at) != 0 {
+                continue;
+            }
+            let Some(node) = state.node(at.into()) else { continue };
+            found |= 1 << at;
+            let summary = self.locals.summary(node);
+            let near = summary.successors.iter().chain(&summary.predecessor);
+            next.extend(near.map(|held| held.0));
+        }
+        found
+    }
+
+    fn may_start(&self, state: &State, place: usize) -> bool {
+        match state.seats[place] {
+            Seat::Free => true,
+            Seat::Dead { .. } => self.rejoins,
+            Seat::Runs(_) => false,
+        }
+    }
+
+    /// Whether the environment may kill this node: somebody who has a place survives, and the
+    /// fault takes from nobody the last live entry of its list (`docs/protocol.md`,
+    /// "What must hold"). A list on its way to a joiner counts as that joiner's.
+    fn may_fail(&self, state: &State, place: usize) -> bool {
+        let mut hosts: u8 = 0;
+        let mut others = 0;
+        for (at, node) in state.running().filter(|(at, _)| *at != place) {
+            if self.locals.summary(node).is_host() {
+                hosts |= 1 << at;
+                others += 1;
+            }
+        }
+        if others == 0 {
+            return false;
+        }
+        let with = hosts | (1 << place);
+        let loses_list = |at: usize, node: u32| {
+            let summary = self.locals.summary(node);
+            let had = summary.has_entry(with & !(1 << at));
+            summary.is_member() && had && !summary.has_entry(hosts & !(1 << at))
+        };
+        if others > 1
+            && state.running().any(|(at, node)| at != place && loses_list(at, node))
+        {
+            return false;
+        }
+        let answers = |letter: &&Letter| letter.to() != place && letter.sort() == Sort::Answer;
+        state.flight().iter().filter(answers).all(|letter| {
+            let body = self.locals.bodies.get(letter.body());
+            let_in_by(body, letter.from()).is_none_or(|list| list & hosts != 0)
+        })
+    }
+
+    fn seek(&mut self, state: &mut State, at: usize, host: usize) -> Option<(usize, Flaw)> {
+        if state.node(at).is_none() {
+            let life = match state.seats[at] {
+                Seat::Dead { lives } => u64::from(lives),
+                Seat::Free | Seat::Runs(_) => 0,
+            };
+            state.joins -= 1;
+            state.seats[at] = Seat::Runs(self.locals.fresh(at, life));
+        }
+        let life = self.life(state, host);
+        let flaw = self.act(state, at, Input::Seek { at: host, life });
+        // The question changes nothing before it arrives, and its asker does nothing but wait: so
+        // it arrives at once, or else would be asked later.
+        let is_it = |letter: &Letter| {
+            letter.sort() == Sort::Ask
+                && letter.from() == at
+                && letter.to() == host
+                && self.locals.bodies.get(letter.body()).is_join()
+        };
+        let Some(asked) = state.flight().iter().position(is_it) else { return flaw };
+        if !self.can_arrive(state, state.flight()[asked]) {
+            return flaw;
+        }
+        let letter = state.take(asked);
+        flaw.or(self.deliver(state, letter))
+    }
+
+    fn fail(&mut self, state: &mut State, at: usize) {
+        let lives = self.life(state, at) as u8 + 1;
+        state.failures -= 1;
+        state.seats[at] = Seat::Dead { lives };
+        // Questions of the dead bring nothing but a sign of life, which what it told brings too.
+        state.retain(|letter| letter.to() != at && letter.asker() != Some(at));
+        state.drop_open_at(at);
+        state.abandon(at, u64::MAX);
+    }
+
+    fn deliver(&mut self, state: &mut State, letter: Letter) -> Option<(usize, Flaw)> {
+        let (from, to, rpc, body) = (letter.from(), letter.to(), letter.rpc(), letter.body());
+        match letter.sort() {
+            Sort::Tell => self.act(state, to, Input::Hear { from, body }),
+            Sort::Ask => {
+                state.note_open(Open { at: to as u8, asker: from as u8, rpc });
+                self.act(state, to, Input::Hear { from, body })
+            }
+            Sort::Answer | Sort::Refusal => self.act(state, to, Input::Answer { rpc, body }),
+        }
+    }
+
+    /// Lets one node do something.
+    fn act(&mut self, state: &mut State, at: usize, input: Input) -> Option<(usize, Flaw)> {
+        let node = state.node(at)?;
+        let alive = self.alive(state);
+        let number = self.locals.step(node, input, alive);
+        let outcome = self.locals.outcome(number);
+        state.seats[at] = Seat::Runs(outcome.next);
+        let ended = outcome.ended;
+        if ended != 0 {
+            // A question that nobody waits for brings nothing but a sign of life.
+            let is_over = |letter: Letter| letter.asker() == Some(at) && ended & (1 << letter.rpc()) != 0;
+            state.abandon(at, ended);
+            state.retain(|letter| !is_over(letter));
+        }
+        outcome.letters.iter().for_each(|letter| state.post(*letter));
+        for (asker, body) in &outcome.replies {
+            let Some(question) = state.take_open(at, *asker) else { continue };
+            if question.rpc != 0 && state.node(*asker).is_some() {
+                state.post(self.locals.bodies.letter(*body, at, *asker, question.rpc));
+            }
+        }
+        outcome.flaw.map(|flaw| (at, flaw))
+    }
+
+    /// What need not wait: one that looks for a place does nothing meanwhile, so a refusal may as
+    /// well arrive at once, and the silence of a dead host be noticed.
+    fn act_at_once(&mut self, state: &mut State) -> Option<Option<(usize, Flaw)>> {
+        for (place, node) in state.running() {
+            let summary = self.locals.summary(node);
+            let Some((rpc, ..)) = summary.waiting.iter().find(|(_, _, joins)| *joins) else { continue };
+            let rpc = *rpc;
+            let is_refusal =
+                |letter: &Letter| letter.sort() == Sort::Refusal && letter.is_of(place, rpc);
+            if let Some(at) = state.flight().iter().position(is_refusal) {
+                let letter = state.take(at);
+                return Some(self.deliver(state, letter));
+            }
+            if is_lost(state, place, rpc) {
+                return Some(self.act(state, place, Input::Expire { rpc }));
+            }
+        }
+        None
+    }
+
+    fn life(&self, state: &State, place: usize) -> u64 {
+        state.node(place).map_or(0, |node| self.locals.summary(node).life)
+    }
+}
+
+/// Whether nothing in the world will answer this call.
+pub(super) fn is_lost(state: &State, asker: usize, rpc: u8) -> bool {
+    let waits = |held: &Open| usize::from(held.asker) == asker && held.rpc == rpc;
+    !state.flight().iter().any(|letter| letter.is_of(asker, rpc)) && !state.open().iter().any(waits)
+}
