@@ -23,6 +23,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             writeln!(out, "  {:2}. {step}", number + 1)?;
         }
         violation.picture.iter().try_for_each(|line| writeln!(out, "      {line}"))?;
+        violation.schedule.iter().try_for_each(|line| writeln!(out, "    - {line}"))?;
     }
     writeln!(out, "{:?}", report.plan)?;
     writeln!(
@@ -60,6 +61,12 @@ fn plan() -> Result<Plan, Box<dyn std::error::Error>> {
             "--failures" => plan.failures = value.try_into()?,
             "--false-suspicions" => plan.false_suspicions = value.try_into()?,
             "--max-states" => plan.max_states = value,
+            "--pings" => plan.flight.pings = value != 0,
+            "--questions" => plan.flight.questions = value != 0,
+            "--pushes" => plan.flight.pushes = value != 0,
+            "--notifications" => plan.flight.notifications = value != 0,
+            "--candidates" => plan.flight.candidates = value != 0,
+            "--told" => plan.flight.told = value.try_into()?,
             "--max-depth" => plan.max_depth = value.try_into()?,
             "--max-violations" => plan.max_violations = value.try_into()?,
             _ => return Err(format!("{name} is no option").into()),

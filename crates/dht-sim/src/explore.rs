@@ -32,12 +32,39 @@ pub struct Plan {
     pub false_suspicions: u8,
     /// Whether a dead node may join again, in its next life; that is one of the joins.
     pub rejoins: bool,
+    /// How messages travel.
+    pub flight: Flight,
     /// Where to stop: so many states.
     pub max_states: u64,
     /// Where to stop: so many steps from the first state.
     pub max_depth: u32,
     /// How many violations are told before the search ends.
     pub max_violations: usize,
+}
+
+/// How messages travel: the more freely, the more states.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Flight {
+    /// Whether pings of RECTIFY and of a served join take time. Without, nothing is lost: whatever
+    /// made a node ping may as well have happened later.
+    pub pings: bool,
+    /// Whether questions take time, and not only their answers.
+    pub questions: bool,
+    /// Whether pushes arrive at all.
+    pub pushes: bool,
+    /// Whether notifications take time.
+    pub notifications: bool,
+    /// Whether word of a candidate takes time.
+    pub candidates: bool,
+    /// A node's STABILIZE timer fires while at most so many messages of its own that nobody answers
+    /// are in flight.
+    pub told: u8,
+}
+
+impl Default for Flight {
+    fn default() -> Flight {
+        Flight { pings: false, questions: true, pushes: true, notifications: true, candidates: true, told: u8::MAX }
+    }
 }
 
 impl Default for Plan {
@@ -48,6 +75,7 @@ impl Default for Plan {
             failures: 1,
             false_suspicions: 0,
             rejoins: false,
+            flight: Flight::default(),
             max_states: u64::MAX,
             max_depth: u32::MAX,
             max_violations: 3,
@@ -108,6 +136,8 @@ pub struct Violation {
     pub path: Vec<String>,
     /// The nodes at the end, and what is in flight.
     pub picture: Vec<String>,
+    /// What the fair schedule did from there on, if that is what is wrong.
+    pub schedule: Vec<String>,
 }
 
 /// What can be wrong.

@@ -129,7 +129,12 @@ impl Ring {
                     self.apply_head_answer(out, head, answer, false);
                 }
             }
-            Some(Response::NotMember) => self.changes.push_back(Change::Gone(head)),
+            Some(Response::NotMember) => {
+                // It counts as no reply, not as death: whoever said so was isolated, and may have its
+                // place again by now. If it is, it has to hear that we count on it.
+                self.changes.push_back(Change::Verify(head));
+                self.notify_head(out);
+            }
             Some(_) => {
                 let pause = out.jittered(push_pause(out));
                 out.timers.set_by(Timer::Stabilize, out.now.after(pause));
@@ -201,12 +206,9 @@ impl Ring {
                 // A STABILIZE that changed the head runs again at once.
                 self.stabilize_again = true;
             }
-            Some(Response::NotMember) => {
-                self.changes.push_back(Change::Gone(candidate));
-                self.notify_head(out);
-            }
-            Some(_) => self.notify_head(out),
-            None => {
+            Some(response) if response != Response::NotMember => self.notify_head(out),
+            // Not a member counts as no reply.
+            Some(_) | None => {
                 self.changes.push_back(Change::Verify(candidate));
                 self.notify_head(out);
             }
@@ -253,6 +255,11 @@ impl Ring {
         }
         if self.links.set_successors(list) {
             self.links_changed();
+        }
+        if self.standing == Standing::Isolated {
+            // The last neighbour fell silent while one more was being asked, and that one answered.
+            self.standing = Standing::Member;
+            self.changes.push_back(Change::Placed);
         }
     }
 

@@ -90,6 +90,16 @@ impl Body {
         }
     }
 
+    /// Whether it is word of a candidate.
+    pub(super) fn is_candidate(&self) -> bool {
+        matches!(self, Body::Tell { request: Request::Candidate { .. }, .. })
+    }
+
+    /// Whether it is a notification.
+    pub(super) fn is_notify(&self) -> bool {
+        matches!(self, Body::Tell { request: Request::Notify { .. }, .. })
+    }
+
     /// Whether somebody asks for a place.
     pub(super) fn is_join(&self) -> bool {
         matches!(self, Body::Ask { request: Request::Join, .. })

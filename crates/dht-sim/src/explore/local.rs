@@ -12,7 +12,7 @@ use dht_core::node::Node;
 use dht_core::node::steer::{Alarm, CallKind, PendingCall};
 use dht_core::{Command, Config, Contact, Effect, Event, Id, Instant};
 
-use super::fingerprint;
+use super::{Flight, fingerprint};
 use super::letters::{Bodies, Body, Letter, plain_request, plain_response};
 use super::summary::{Summary, is_closer};
 use super::table::Table;
@@ -125,6 +125,7 @@ pub(super) enum Flaw {
 pub(super) struct Locals {
     config: Arc<Config>,
     params: RingParams,
+    flight: Flight,
     nodes: Vec<Node>,
     summaries: Vec<Summary>,
     index: Table,
@@ -135,12 +136,13 @@ pub(super) struct Locals {
 
 impl Locals {
     /// Nodes whose successor lists hold `list` entries.
-    pub(super) fn new(list: u16) -> Locals {
+    pub(super) fn new(list: u16, flight: Flight) -> Locals {
         let config =
             Config { depth: list, min_list: 1, predecessor_peers: 1, missed_probes: 1, ..Config::default() };
         Locals {
             config: Arc::new(config),
             params: RingParams::founding(RingId(1), 1),
+            flight,
             nodes: Vec::new(),
             summaries: Vec::new(),
             index: Table::default(),
@@ -204,13 +206,13 @@ impl Locals {
         let before = self.summaries[number as usize].clone();
         let mut sent = Sent::default();
         self.tell(&mut node, input);
-        settle(&mut node, alive, &mut sent);
+        settle(&mut node, alive, self.flight, &mut sent);
         let is_redirected =
             |call: &PendingCall| call.kind == CallKind::Join && !is_old(call.rpc);
         if !matches!(input, Input::Seek { .. }) && node.calls().iter().any(is_redirected) {
             // Whom to ask next is the explorer's choice, and it has all of them.
             node.drop_search();
-            settle(&mut node, alive, &mut sent);
+            settle(&mut node, alive, self.flight, &mut sent);
         }
         let gave_up = !node.keeps_seeking();
         let stamp_kept = node.links_stamp() == 0;
@@ -223,7 +225,8 @@ impl Locals {
             let waits = calls.iter().any(|call| call.rpc == rpc);
             let new = renumbered.iter().find(|(old, _)| *old == rpc).map_or(rpc, |(_, new)| *new);
             let call = u8::try_from(new.0).unwrap_or(0);
-            if !alive.runs(to) || (kind != CallKind::Told && !waits) {
+            let is_lost = matches!(request, Request::Push(_)) && !self.flight.pushes;
+            if is_lost || !alive.runs(to) || (kind != CallKind::Told && !waits) {
                 continue;
             }
             let life = before.life;
@@ -317,14 +320,14 @@ impl Sent {
 
 /// Does what takes no time: the failure detector's questions are answered at once and rightly, what
 /// is only told is not waited for, and no push is held back.
-fn settle(node: &mut Node, alive: Alive, sent: &mut Sent) {
+fn settle(node: &mut Node, alive: Alive, flight: Flight, sent: &mut Sent) {
     for _ in 0..MAX_PROBES {
         sent.take_from(node);
         let calls = node.calls();
         let waited_for = |call: &&PendingCall| !matches!(call.kind, CallKind::Told | CallKind::Other);
         calls.iter().filter(|call| !waited_for(call)).for_each(|call| node.let_go(call.rpc));
         if let Some(PendingCall { rpc, to, .. }) =
-            calls.into_iter().find(|call| call.kind == CallKind::Probe)
+            calls.into_iter().find(|call| takes_no_time(call.kind, flight))
         {
             let to = place_of(&to);
             if alive.runs(to) {
@@ -339,6 +342,10 @@ fn settle(node: &mut Node, alive: Alive, sent: &mut Sent) {
             return;
         }
     }
+}
+
+fn takes_no_time(kind: CallKind, flight: Flight) -> bool {
+    kind == CallKind::Probe || (kind == CallKind::Ping && !flight.pings)
 }
 
 fn flaw(

@@ -19,10 +19,12 @@ pub fn explore(plan: &Plan, mut progress: impl FnMut(&Progress)) -> Report {
     let places = usize::from(plan.joins) + 1;
     assert!(places <= MAX_PLACES, "at most four nodes can join");
     let world = World {
-        locals: Locals::new(plan.list),
+        locals: Locals::new(plan.list, plan.flight),
         places,
         list: usize::from(plan.list),
         rejoins: plan.rejoins,
+        flight: plan.flight,
+        log: None,
     };
     let mut search = Search::new(plan, world);
     search.run(&mut progress);
@@ -183,7 +185,11 @@ impl Search {
         }
         debug_assert_eq!(on_way.fingerprint(), state.fingerprint());
         let picture = self.world.picture(state);
-        self.report.violations.push(Violation { what, path, picture });
+        let schedule = match what {
+            Wrong::NotRepaired | Wrong::Endless => self.world.tell_repair(state),
+            _ => Vec::new(),
+        };
+        self.report.violations.push(Violation { what, path, picture, schedule });
     }
 
     fn into_report(mut self) -> Report {

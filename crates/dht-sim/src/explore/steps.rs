@@ -2,6 +2,7 @@
 
 use dht_core::node::steer::Alarm;
 
+use super::Flight;
 use super::letters::{Letter, Sort};
 use super::local::{Alive, Flaw, Input, Locals};
 use super::state::{Open, Seat, State};
@@ -88,6 +89,9 @@ pub(super) struct World {
     pub(super) list: usize,
     /// Whether a dead node may come back in a new life.
     pub(super) rejoins: bool,
+    pub(super) flight: Flight,
+    /// Filled with every step, while somebody listens.
+    pub(super) log: Option<Vec<String>>,
 }
 
 impl World {
@@ -120,7 +124,11 @@ impl World {
             for alarm in &summary.alarms {
                 match alarm {
                     // While a query is under way it would only run again right after.
-                    Alarm::Stabilize if summary.is_member() && !summary.is_in_doubt => {
+                    Alarm::Stabilize
+                        if summary.is_member()
+                            && !summary.is_in_doubt
+                            && self.is_rested(state, place) =>
+                    {
                         steps.push(Step::Fire { at, alarm: *alarm });
                     }
                     Alarm::AbandonQuery | Alarm::GiveUpRoutes | Alarm::RetryLookup(_) => {
@@ -156,6 +164,7 @@ impl World {
 
     /// Lets one thing happen. What a node did wrong, if it did.
     pub(super) fn apply(&mut self, state: &mut State, step: Step) -> Option<(usize, Flaw)> {
+        self.note(state, step);
         let mut flaw = match step {
             Step::Deliver(at) => {
                 let letter = state.take(usize::from(at));
@@ -243,6 +252,15 @@ impl World {
             next.extend(near.map(|held| held.0));
         }
         found
+    }
+
+    /// Whether few enough of a node's own words are in flight for its timer to fire.
+    fn is_rested(&self, state: &State, place: usize) -> bool {
+        if self.flight.told == u8::MAX {
+            return true;
+        }
+        let told = |letter: &&Letter| letter.sort() == Sort::Tell && letter.from() == place;
+        state.flight().iter().filter(told).count() <= usize::from(self.flight.told)
     }
 
     fn may_start(&self, state: &State, place: usize) -> bool {
@@ -359,9 +377,24 @@ impl World {
         outcome.flaw.map(|flaw| (at, flaw))
     }
 
-    /// What need not wait: one that looks for a place does nothing meanwhile, so a refusal may as
+    /// What need not wait: what the plan lets arrive at once; and one that looks for a place does nothing meanwhile, so a refusal may as
     /// well arrive at once, and the silence of a dead host be noticed.
     fn act_at_once(&mut self, state: &mut State) -> Option<Option<(usize, Flaw)>> {
+        let Flight { questions, notifications, candidates, .. } = self.flight;
+        if !(questions && notifications && candidates) {
+            let is_quick = |letter: &Letter| match letter.sort() {
+                Sort::Ask => !questions && self.can_arrive(state, *letter),
+                Sort::Tell => {
+                    let body = self.locals.bodies.get(letter.body());
+                    (!candidates && body.is_candidate()) || (!notifications && body.is_notify())
+                }
+                Sort::Answer | Sort::Refusal => false,
+            };
+            if let Some(at) = state.flight().iter().position(is_quick) {
+                let letter = state.take(at);
+                return Some(self.deliver(state, letter));
+            }
+        }
         for (place, node) in state.running() {
             let summary = self.locals.summary(node);
             let Some((rpc, ..)) = summary.waiting.iter().find(|(_, _, joins)| *joins) else { continue };

@@ -5,11 +5,15 @@ use std::fmt::Write;
 use dht_core::message::client::NodeState;
 use dht_core::message::ring::{Neighbors, Request, Response};
 
+use super::fair::Repaired;
 use super::letters::Body;
 use super::local::place_of;
 use super::state::{Seat, State};
 use super::steps::{Step, World};
 use super::summary::Known;
+
+/// How many steps of a fair schedule are told.
+const MAX_LOG: usize = 60;
 
 impl World {
     /// One step, as it reads before it is done.
@@ -35,6 +39,21 @@ impl World {
             Step::Suspect { at, about } => format!("{at} takes {about} for dead, which it is not"),
             Step::Probe { at, about } => format!("{at} pings {about}, whom it remembers"),
         }
+    }
+
+    /// Notes a step that is about to be done, if somebody listens.
+    pub(super) fn note(&mut self, state: &State, step: Step) {
+        if self.log.as_ref().is_some_and(|log| log.len() < MAX_LOG) {
+            let line = self.tell(state, step);
+            self.log.get_or_insert_default().push(line);
+        }
+    }
+
+    /// What the fair schedule does with a state that it does not repair.
+    pub(super) fn tell_repair(&mut self, state: &State) -> Vec<String> {
+        self.log = Some(Vec::new());
+        self.repair(state, &mut Repaired::default());
+        self.log.take().unwrap_or_default()
     }
 
     /// The state as one line for each node, and one for what is in flight.
