@@ -223,13 +223,17 @@ impl Node {
         self.lookups.running.values().any(|held| matches!(held.reason, Reason::Join { .. }))
     }
 
-    /// Drops the lookups of a join, numbers new ones from 1 on and forgets their times; see
-    /// [`super::steer`]. `first` is the first number that is new.
-    pub(super) fn distill_lookups(&mut self, first: u64) {
+    /// Drops the lookups of the own place.
+    pub(super) fn drop_join_lookups(&mut self) {
         let is_join = |lookup: &Lookup| matches!(lookup.reason, Reason::Join { .. });
         let joins: Vec<u64> =
             self.lookups.running.iter().filter(|(_, held)| is_join(held)).map(|(n, _)| *n).collect();
         joins.into_iter().for_each(|number| _ = self.drop_lookup(number));
+    }
+
+    /// Numbers new lookups from 1 on and forgets all their times; see [`super::steer`]. `first` is
+    /// the first number that is new.
+    pub(super) fn distill_lookups(&mut self, first: u64) {
         let new: Vec<u64> = self.lookups.running.range(first..).map(|(n, _)| *n).collect();
         for number in new {
             let free = (1..).find(|n| !self.lookups.running.contains_key(n)).unwrap_or(number);

@@ -151,6 +151,11 @@ impl Node {
         self.is_search_alive()
     }
 
+    /// Drops the lookups of the own place: where they end is the driver's concern.
+    pub fn drop_lookups_of_own_place(&mut self) {
+        self.drop_join_lookups();
+    }
+
     /// Drops the search for a place: whom to ask is the driver's concern, when
     /// [`Alarm::SeekPlace`] is set.
     pub fn drop_search(&mut self) {
@@ -162,9 +167,9 @@ impl Node {
         self.leave_search();
     }
 
-    /// Takes away what only time, chance and counting have put here, what belongs to registers and
-    /// copies, and the lookups of a join. The stamps of the links go too: whoever asks must not name
-    /// one. All effects must have been polled. Numbers of calls stay the same from one time to the
+    /// Takes away what only time, chance and counting have put here, and what belongs to registers
+    /// and copies. The stamps of the links go too: whoever asks must not name one. All effects must
+    /// have been polled, and lookups of the own place have been dropped. Numbers of calls stay the same from one time to the
     /// next; new ones get small numbers, and what was renumbered is returned.
     ///
     /// Every field is named here, so that whoever adds one decides whether it is forgotten.

@@ -159,7 +159,11 @@ impl Ring {
         let head = newer.cloned().unwrap_or(head);
         self.take_list(out, &head, &answer);
         let me = self.links.me().id;
-        let closer = answer.predecessor.clone().filter(|c| between(me, c.id, head.id));
+        // Our own predecessor may lie there, too: three nodes that hold one entry each can form a ring
+        // that goes round twice, and only this tells them. An empty list is the same case. It comes
+        // second, since nobody looks whether it lives.
+        let known = answer.predecessor.iter().chain(self.links.predecessor());
+        let closer = known.cloned().find(|c| between(me, c.id, head.id));
         let knows_us = answer.predecessor.as_ref().is_some_and(|held| held.id == me);
         self.heard = Some((head.clone(), answer));
         match closer {
@@ -206,9 +210,14 @@ impl Ring {
                 // A STABILIZE that changed the head runs again at once.
                 self.stabilize_again = true;
             }
-            Some(response) if response != Response::NotMember => self.notify_head(out),
-            // Not a member counts as no reply.
-            Some(_) | None => {
+            Some(Response::NotMember) => {
+                // No reply, and not death, as above. Without a head this one is all that we have.
+                let head = self.links.head().unwrap_or(&candidate).clone();
+                self.changes.push_back(Change::Verify(candidate));
+                self.notify(out, &head);
+            }
+            Some(_) => self.notify_head(out),
+            None => {
                 self.changes.push_back(Change::Verify(candidate));
                 self.notify_head(out);
             }

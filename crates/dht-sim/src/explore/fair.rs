@@ -37,12 +37,17 @@ pub(super) struct Repaired {
 
 impl World {
     /// Whether and how a state is repaired.
-    pub(super) fn repair(&mut self, from: &State, known: &mut Repaired) -> Repair {
+    pub(super) fn repair(&mut self, from: &State, known: &mut Repaired) -> (Repair, State) {
         let mut state = *from;
+        let repair = self.run_repair(&mut state, known);
+        (repair, state)
+    }
+
+    fn run_repair(&mut self, state: &mut State, known: &mut Repaired) -> Repair {
         let mut passed = Vec::new();
         let mut found = None;
         for round in 0..PLAIN_ROUNDS + SEARCH_ROUNDS {
-            if !self.drain(&mut state) {
+            if !self.drain(state) {
                 return Repair::Endless;
             }
             let key = state.fingerprint();
@@ -52,16 +57,16 @@ impl World {
                 found = Some(Repair::ByMemory);
             }
             passed.push(key);
-            if found.is_none() && self.is_ideal(&state) {
+            if found.is_none() && self.is_ideal(state) {
                 found = Some(if round <= PLAIN_ROUNDS { Repair::ByUpkeep } else { Repair::ByMemory });
             }
             if found.is_some() {
                 break;
             }
-            if round >= PLAIN_ROUNDS && !self.search(&mut state) {
+            if round >= PLAIN_ROUNDS && !self.search(state) {
                 return Repair::Endless;
             }
-            if !self.upkeep(&mut state) {
+            if !self.upkeep(state) {
                 return Repair::Endless;
             }
         }

@@ -215,6 +215,8 @@ impl Locals {
             settle(&mut node, alive, self.flight, &mut sent);
         }
         let gave_up = !node.keeps_seeking();
+        node.drop_lookups_of_own_place();
+        sent.take_from(&mut node);
         let stamp_kept = node.links_stamp() == 0;
         let calls = node.calls();
         let renumbered = node.distill();

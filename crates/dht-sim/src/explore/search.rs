@@ -141,7 +141,7 @@ impl Search {
         if self.world.count_alone(&state) > 1 {
             self.violated(Wrong::TwoAlone, &state, number, None);
         }
-        match self.world.repair(&state, &mut self.repaired) {
+        match self.world.repair(&state, &mut self.repaired).0 {
             Repair::ByUpkeep => self.report.by_upkeep += 1,
             Repair::ByMemory => self.report.by_memory += 1,
             Repair::Never => self.violated(Wrong::NotRepaired, &state, number, None),

@@ -13,7 +13,7 @@ use super::steps::{Step, World};
 use super::summary::Known;
 
 /// How many steps of a fair schedule are told.
-const MAX_LOG: usize = 60;
+const MAX_LOG: usize = 40;
 
 impl World {
     /// One step, as it reads before it is done.
@@ -52,8 +52,10 @@ impl World {
     /// What the fair schedule does with a state that it does not repair.
     pub(super) fn tell_repair(&mut self, state: &State) -> Vec<String> {
         self.log = Some(Vec::new());
-        self.repair(state, &mut Repaired::default());
-        self.log.take().unwrap_or_default()
+        let (_, last) = self.repair(state, &mut Repaired::default());
+        let mut told = self.log.take().unwrap_or_default();
+        told.extend(self.picture(&last));
+        told
     }
 
     /// The state as one line for each node, and one for what is in flight.
@@ -81,6 +83,9 @@ impl World {
             };
             let (from, to, rpc) = (letter.from(), letter.to(), letter.rpc());
             lines.push(format!("in flight {from} to {to}: {body} (call {rpc})"));
+        }
+        for held in state.open() {
+            lines.push(format!("{} has yet to answer {} (call {})", held.at, held.asker, held.rpc));
         }
         lines
     }
