@@ -147,6 +147,8 @@ impl Ring {
     pub(crate) fn isolate(&mut self) {
         if self.links.is_empty() {
             self.standing = Standing::Isolated;
+            // Only whom it lets in from now on is its guest.
+            self.guest = None;
         }
     }
 

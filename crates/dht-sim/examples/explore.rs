@@ -1,10 +1,13 @@
 //! Explores small worlds to the end and prints what was found:
 //! `cargo run --release -p dht-sim --example explore -- --list 2 --joins 2 --failures 1`.
-//! Further: `--false-suspicions N`, `--rejoins`, `--max-states N`, `--max-depth N`.
+//!
+//! Further: `--false-suspicions N`, `--rejoins`, `--told N`, `--max-states N`, `--max-depth N`,
+//! `--max-violations N`, `--free` (everything takes time), and for each of `--pings`,
+//! `--questions`, `--notifications`, `--candidates` and `--pushes` one of `lost`, `at-once`, `slow`.
 
 use std::io::Write;
 
-use dht_sim::explore::{Plan, Progress, explore};
+use dht_sim::explore::{Flight, Pace, Plan, Progress, explore};
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let plan = plan()?;
@@ -54,23 +57,43 @@ fn plan() -> Result<Plan, Box<dyn std::error::Error>> {
             plan.rejoins = true;
             continue;
         }
-        let value: u64 = arguments.next().ok_or(format!("{name}: how many?"))?.parse()?;
+        if name == "--free" {
+            plan.flight = Flight::free();
+            continue;
+        }
+        let value = arguments.next().ok_or(format!("{name}: what?"))?;
         match name.as_str() {
-            "--list" => plan.list = value.try_into()?,
-            "--joins" => plan.joins = value.try_into()?,
-            "--failures" => plan.failures = value.try_into()?,
-            "--false-suspicions" => plan.false_suspicions = value.try_into()?,
-            "--max-states" => plan.max_states = value,
-            "--pings" => plan.flight.pings = value != 0,
-            "--questions" => plan.flight.questions = value != 0,
-            "--pushes" => plan.flight.pushes = value != 0,
-            "--notifications" => plan.flight.notifications = value != 0,
-            "--candidates" => plan.flight.candidates = value != 0,
-            "--told" => plan.flight.told = value.try_into()?,
-            "--max-depth" => plan.max_depth = value.try_into()?,
-            "--max-violations" => plan.max_violations = value.try_into()?,
-            _ => return Err(format!("{name} is no option").into()),
+            "--pings" => plan.flight.pings = pace(&value)?,
+            "--questions" => plan.flight.questions = pace(&value)?,
+            "--notifications" => plan.flight.notifications = pace(&value)?,
+            "--candidates" => plan.flight.candidates = pace(&value)?,
+            "--pushes" => plan.flight.pushes = pace(&value)?,
+            name => set_number(&mut plan, name, value.parse()?)?,
         }
     }
     Ok(plan)
+}
+
+fn set_number(plan: &mut Plan, name: &str, value: u64) -> Result<(), Box<dyn std::error::Error>> {
+    match name {
+        "--list" => plan.list = value.try_into()?,
+        "--joins" => plan.joins = value.try_into()?,
+        "--failures" => plan.failures = value.try_into()?,
+        "--false-suspicions" => plan.false_suspicions = value.try_into()?,
+        "--max-states" => plan.max_states = value,
+        "--told" => plan.flight.told = value.try_into()?,
+        "--max-depth" => plan.max_depth = value.try_into()?,
+        "--max-violations" => plan.max_violations = value.try_into()?,
+        _ => return Err(format!("{name} is no option").into()),
+    }
+    Ok(())
+}
+
+fn pace(word: &str) -> Result<Pace, String> {
+    match word {
+        "lost" => Ok(Pace::Lost),
+        "at-once" => Ok(Pace::AtOnce),
+        "slow" => Ok(Pace::Slow),
+        other => Err(format!("{other} is none of lost, at-once, slow")),
+    }
 }

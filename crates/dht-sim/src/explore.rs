@@ -32,7 +32,7 @@ pub struct Plan {
     pub false_suspicions: u8,
     /// Whether a dead node may join again, in its next life; that is one of the joins.
     pub rejoins: bool,
-    /// How messages travel.
+    /// Which messages take time.
     pub flight: Flight,
     /// Where to stop: so many states.
     pub max_states: u64,
@@ -42,28 +42,60 @@ pub struct Plan {
     pub max_violations: usize,
 }
 
-/// How messages travel: the more freely, the more states.
+/// How messages travel. Answers that bring lists always take their time: they may be overtaken by
+/// anything, and outlive who sent them. The more of the others do, the more states there are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Flight {
-    /// Whether pings of RECTIFY and of a served join take time. Without, nothing is lost: whatever
-    /// made a node ping may as well have happened later.
-    pub pings: bool,
-    /// Whether questions take time, and not only their answers.
-    pub questions: bool,
-    /// Whether pushes arrive at all.
-    pub pushes: bool,
-    /// Whether notifications take time.
-    pub notifications: bool,
-    /// Whether word of a candidate takes time.
-    pub candidates: bool,
+    /// Pings of RECTIFY and of a served join. Nothing is lost when they take no time: what made a
+    /// node ping may as well have happened later.
+    pub pings: Pace,
+    /// Questions of STABILIZE and of its step 2.
+    pub questions: Pace,
+    /// Notifications.
+    pub notifications: Pace,
+    /// Word of a candidate.
+    pub candidates: Pace,
+    /// Pushes.
+    pub pushes: Pace,
     /// A node's STABILIZE timer fires while at most so many messages of its own that nobody answers
     /// are in flight.
     pub told: u8,
 }
 
-impl Default for Flight {
-    fn default() -> Flight {
-        Flight { pings: false, questions: true, pushes: true, notifications: true, candidates: true, told: u8::MAX }
+/// How long one kind of message takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pace {
+    /// It never arrives.
+    Lost,
+    /// It arrives before anything else happens.
+    AtOnce,
+    /// It arrives some time, unless its receiver dies.
+    Slow,
+}
+
+impl Flight {
+    /// Only answers take time, and lists travel only by answers.
+    pub fn answers() -> Flight {
+        Flight {
+            pings: Pace::AtOnce,
+            questions: Pace::AtOnce,
+            notifications: Pace::AtOnce,
+            candidates: Pace::AtOnce,
+            pushes: Pace::Lost,
+            told: u8::MAX,
+        }
+    }
+
+    /// Everything takes time.
+    pub fn free() -> Flight {
+        Flight {
+            pings: Pace::Slow,
+            questions: Pace::Slow,
+            notifications: Pace::Slow,
+            candidates: Pace::Slow,
+            pushes: Pace::Slow,
+            told: u8::MAX,
+        }
     }
 }
 
@@ -75,7 +107,7 @@ impl Default for Plan {
             failures: 1,
             false_suspicions: 0,
             rejoins: false,
-            flight: Flight::default(),
+            flight: Flight::answers(),
             max_states: u64::MAX,
             max_depth: u32::MAX,
             max_violations: 3,

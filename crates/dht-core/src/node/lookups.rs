@@ -226,8 +226,13 @@ impl Node {
     /// Drops the lookups of the own place.
     pub(super) fn drop_join_lookups(&mut self) {
         let is_join = |lookup: &Lookup| matches!(lookup.reason, Reason::Join { .. });
-        let joins: Vec<u64> =
-            self.lookups.running.iter().filter(|(_, held)| is_join(held)).map(|(n, _)| *n).collect();
+        let joins: Vec<u64> = self
+            .lookups
+            .running
+            .iter()
+            .filter(|(_, held)| is_join(held))
+            .map(|(n, _)| *n)
+            .collect();
         joins.into_iter().for_each(|number| _ = self.drop_lookup(number));
     }
 

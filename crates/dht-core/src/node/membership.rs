@@ -455,9 +455,10 @@ impl Node {
     /// Whether whoever wants a place is on its way to one, or will try again, or knows nobody.
     pub(super) fn is_search_alive(&self) -> bool {
         let knows_nobody = self.joining.via.is_empty() && self.remembered.contacts().is_empty();
-        let asks = self.out.calls().any(|(_, owner, _)| {
-            matches!(owner, CallOwner::Join | CallOwner::OwnIdentity)
-        });
+        let asks = self
+            .out
+            .calls()
+            .any(|(_, owner, _)| matches!(owner, CallOwner::Join | CallOwner::OwnIdentity));
         !self.wants_place()
             || knows_nobody
             || asks

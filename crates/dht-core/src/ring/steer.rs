@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Operation, Question, Ring};
+use super::{Operation, Question, Ring, Standing};
 use crate::event::{ReplyId, RpcId};
 use crate::stats::UpkeepCounts;
 use crate::time::Instant;
@@ -13,7 +13,7 @@ impl Ring {
     pub(crate) fn distill(&mut self, renumbered: &BTreeMap<RpcId, RpcId>) {
         let Ring {
             links,
-            standing: _,
+            standing,
             operation,
             deferred: _,
             joins_waiting: _,
@@ -42,6 +42,10 @@ impl Ring {
         }
         if let Some((_, since)) = guest {
             *since = Instant::ZERO;
+        }
+        if *standing == Standing::Member {
+            // A member lets others in as it likes once the pause after a guest is over.
+            *guest = None;
         }
         if let Some((_, pushed)) = pushed {
             pushed.stamp = 0;

@@ -58,7 +58,8 @@ impl World {
             }
             passed.push(key);
             if found.is_none() && self.is_ideal(state) {
-                found = Some(if round <= PLAIN_ROUNDS { Repair::ByUpkeep } else { Repair::ByMemory });
+                found =
+                    Some(if round <= PLAIN_ROUNDS { Repair::ByUpkeep } else { Repair::ByMemory });
             }
             if found.is_some() {
                 break;
@@ -71,7 +72,9 @@ impl World {
             }
         }
         match found {
-            Some(Repair::ByUpkeep) => passed.iter().for_each(|key| _ = known.by_upkeep.insert(*key)),
+            Some(Repair::ByUpkeep) => {
+                passed.iter().for_each(|key| _ = known.by_upkeep.insert(*key))
+            }
             Some(Repair::ByMemory) => {
                 passed.iter().take(1).for_each(|key| _ = known.by_memory.insert(*key));
             }
@@ -86,7 +89,9 @@ impl World {
             state.running().map(|(_, node)| self.locals.summary(node)).collect();
         let others = ring.len() - 1;
         if others == 0 {
-            return ring[0].is_host() && ring[0].successors.is_empty() && ring[0].predecessor.is_none();
+            return ring[0].is_host()
+                && ring[0].successors.is_empty()
+                && ring[0].predecessor.is_none();
         }
         let depth = others.min(self.list);
         ring.iter().enumerate().all(|(at, held)| {
@@ -126,8 +131,7 @@ impl World {
         }
         for (place, node) in state.running() {
             let alarms = &self.locals.summary(node).alarms;
-            let helps =
-                |alarm: &&Alarm| matches!(alarm, Alarm::AbandonQuery | Alarm::GiveUpRoutes);
+            let helps = |alarm: &&Alarm| matches!(alarm, Alarm::AbandonQuery | Alarm::GiveUpRoutes);
             if let Some(alarm) = alarms.iter().find(helps) {
                 return Some(Step::Fire { at: place as u8, alarm: *alarm });
             }
@@ -175,8 +179,12 @@ impl World {
             let is_near = |about: u8| {
                 summary.successors.iter().chain(&summary.predecessor).any(|held| held.0 == about)
             };
-            let strangers: Vec<u8> =
-                summary.remembered.iter().map(|held| held.0).filter(|about| !is_near(*about)).collect();
+            let strangers: Vec<u8> = summary
+                .remembered
+                .iter()
+                .map(|held| held.0)
+                .filter(|about| !is_near(*about))
+                .collect();
             for about in strangers {
                 self.apply(state, Step::Probe { at: place as u8, about });
                 if !self.drain(state) {

@@ -23,7 +23,8 @@ pub(super) enum Sort {
 impl Letter {
     fn new(body: u32, sort: Sort, from: usize, to: usize, rpc: u8) -> Letter {
         debug_assert!(from < 8 && to < 8 && rpc < 64);
-        let parts = (body << 14) | ((sort as u32) << 12) | ((from as u32) << 9) | ((to as u32) << 6);
+        let parts =
+            (body << 14) | ((sort as u32) << 12) | ((from as u32) << 9) | ((to as u32) << 6);
         Letter(parts | u32::from(rpc))
     }
 
@@ -88,16 +89,6 @@ impl Body {
             }
             Body::Answer(_) => Sort::Answer,
         }
-    }
-
-    /// Whether it is word of a candidate.
-    pub(super) fn is_candidate(&self) -> bool {
-        matches!(self, Body::Tell { request: Request::Candidate { .. }, .. })
-    }
-
-    /// Whether it is a notification.
-    pub(super) fn is_notify(&self) -> bool {
-        matches!(self, Body::Tell { request: Request::Notify { .. }, .. })
     }
 
     /// Whether somebody asks for a place.

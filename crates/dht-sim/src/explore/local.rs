@@ -12,10 +12,10 @@ use dht_core::node::Node;
 use dht_core::node::steer::{Alarm, CallKind, PendingCall};
 use dht_core::{Command, Config, Contact, Effect, Event, Id, Instant};
 
-use super::{Flight, fingerprint};
 use super::letters::{Bodies, Body, Letter, plain_request, plain_response};
 use super::summary::{Summary, is_closer};
 use super::table::Table;
+use super::{Flight, Pace, fingerprint};
 
 /// When everything happens: so late that every pause of a node at moment 0 has run out.
 const LATE: Instant = Instant(3_600_000_000);
@@ -137,8 +137,13 @@ pub(super) struct Locals {
 impl Locals {
     /// Nodes whose successor lists hold `list` entries.
     pub(super) fn new(list: u16, flight: Flight) -> Locals {
-        let config =
-            Config { depth: list, min_list: 1, predecessor_peers: 1, missed_probes: 1, ..Config::default() };
+        let config = Config {
+            depth: list,
+            min_list: 1,
+            predecessor_peers: 1,
+            missed_probes: 1,
+            ..Config::default()
+        };
         Locals {
             config: Arc::new(config),
             params: RingParams::founding(RingId(1), 1),
@@ -207,8 +212,7 @@ impl Locals {
         let mut sent = Sent::default();
         self.tell(&mut node, input);
         settle(&mut node, alive, self.flight, &mut sent);
-        let is_redirected =
-            |call: &PendingCall| call.kind == CallKind::Join && !is_old(call.rpc);
+        let is_redirected = |call: &PendingCall| call.kind == CallKind::Join && !is_old(call.rpc);
         if !matches!(input, Input::Seek { .. }) && node.calls().iter().any(is_redirected) {
             // Whom to ask next is the explorer's choice, and it has all of them.
             node.drop_search();
@@ -227,8 +231,10 @@ impl Locals {
             let waits = calls.iter().any(|call| call.rpc == rpc);
             let new = renumbered.iter().find(|(old, _)| *old == rpc).map_or(rpc, |(_, new)| *new);
             let call = u8::try_from(new.0).unwrap_or(0);
-            let is_lost = matches!(request, Request::Push(_)) && !self.flight.pushes;
-            if is_lost || !alive.runs(to) || (kind != CallKind::Told && !waits) {
+            if is_lost(&request, self.flight)
+                || !alive.runs(to)
+                || (kind != CallKind::Told && !waits)
+            {
                 continue;
             }
             let life = before.life;
@@ -326,7 +332,8 @@ fn settle(node: &mut Node, alive: Alive, flight: Flight, sent: &mut Sent) {
     for _ in 0..MAX_PROBES {
         sent.take_from(node);
         let calls = node.calls();
-        let waited_for = |call: &&PendingCall| !matches!(call.kind, CallKind::Told | CallKind::Other);
+        let waited_for =
+            |call: &&PendingCall| !matches!(call.kind, CallKind::Told | CallKind::Other);
         calls.iter().filter(|call| !waited_for(call)).for_each(|call| node.let_go(call.rpc));
         if let Some(PendingCall { rpc, to, .. }) =
             calls.into_iter().find(|call| takes_no_time(call.kind, flight))
@@ -347,7 +354,19 @@ fn settle(node: &mut Node, alive: Alive, flight: Flight, sent: &mut Sent) {
 }
 
 fn takes_no_time(kind: CallKind, flight: Flight) -> bool {
-    kind == CallKind::Probe || (kind == CallKind::Ping && !flight.pings)
+    kind == CallKind::Probe || (kind == CallKind::Ping && flight.pings != Pace::Slow)
+}
+
+/// Whether the plan loses this message.
+fn is_lost(request: &Request, flight: Flight) -> bool {
+    let pace = match request {
+        Request::Neighbors { .. } => flight.questions,
+        Request::Notify { .. } => flight.notifications,
+        Request::Candidate { .. } => flight.candidates,
+        Request::Push(_) => flight.pushes,
+        _ => Pace::Slow,
+    };
+    pace == Pace::Lost
 }
 
 fn flaw(
@@ -357,8 +376,7 @@ fn flaw(
     stamp_kept: bool,
     gave_up: bool,
 ) -> Option<Flaw> {
-    let changed =
-        before.successors != after.successors || before.predecessor != after.predecessor;
+    let changed = before.successors != after.successors || before.predecessor != after.predecessor;
     if changed && stamp_kept {
         return Some(Flaw::StampKept);
     }

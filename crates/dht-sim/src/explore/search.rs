@@ -1,7 +1,7 @@
 //! Breadth first through all states.
 
 use super::fair::{Repair, Repaired};
-use super::local::{Flaw, Locals};
+use super::local::Flaw;
 use super::state::{MAX_PLACES, State};
 use super::steps::{Step, World};
 use super::table::Table;
@@ -16,17 +16,8 @@ const PROGRESS_EVERY: u64 = 1 << 16;
 ///
 /// If the plan asks for more than four joins.
 pub fn explore(plan: &Plan, mut progress: impl FnMut(&Progress)) -> Report {
-    let places = usize::from(plan.joins) + 1;
-    assert!(places <= MAX_PLACES, "at most four nodes can join");
-    let world = World {
-        locals: Locals::new(plan.list, plan.flight),
-        places,
-        list: usize::from(plan.list),
-        rejoins: plan.rejoins,
-        flight: plan.flight,
-        log: None,
-    };
-    let mut search = Search::new(plan, world);
+    assert!(usize::from(plan.joins) < MAX_PLACES, "at most four nodes can join");
+    let mut search = Search::new(plan, World::new(plan));
     search.run(&mut progress);
     search.into_report()
 }

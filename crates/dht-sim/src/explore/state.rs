@@ -164,9 +164,10 @@ impl State {
         });
         let left = [self.joins, self.failures, self.suspicions, self.flight_len, self.open_len];
         let left = left.iter().fold(0, |all, part| (all << 8) | u64::from(*part));
-        let pairs = self.flight().chunks(2).map(|pair| {
-            pair.iter().fold(0, |all, letter| (all << 32) | u64::from(letter.0))
-        });
+        let pairs = self
+            .flight()
+            .chunks(2)
+            .map(|pair| pair.iter().fold(0, |all, letter| (all << 32) | u64::from(letter.0)));
         let open = self.open().chunks(3).map(|some| {
             let part = |all: u64, held: &Open| {
                 (all << 16)

@@ -1,12 +1,13 @@
 //! What may happen next in a small world, and what comes of it.
 
+use dht_core::message::ring::Request;
 use dht_core::node::steer::Alarm;
 
-use super::Flight;
-use super::letters::{Letter, Sort};
+use super::letters::{Body, Letter, Sort};
 use super::local::{Alive, Flaw, Input, Locals};
 use super::state::{Open, Seat, State};
 use super::summary::{Summary, let_in_by};
+use super::{Flight, Pace, Plan};
 
 /// One thing that happens.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,17 +85,34 @@ fn numbered_alarm(number: u8) -> Alarm {
 #[derive(Debug)]
 pub(super) struct World {
     pub(super) locals: Locals,
-    pub(super) places: usize,
+    places: usize,
     /// Entries of a list.
     pub(super) list: usize,
     /// Whether a dead node may come back in a new life.
-    pub(super) rejoins: bool,
-    pub(super) flight: Flight,
+    rejoins: bool,
+    flight: Flight,
+    /// Whether any kind of message takes no time.
+    has_quick: bool,
     /// Filled with every step, while somebody listens.
     pub(super) log: Option<Vec<String>>,
 }
 
 impl World {
+    /// A world without a state.
+    pub(super) fn new(plan: &Plan) -> World {
+        let Plan { list, joins, rejoins, flight, .. } = *plan;
+        let Flight { questions, notifications, candidates, pushes, .. } = flight;
+        World {
+            locals: Locals::new(list, flight),
+            places: usize::from(joins) + 1,
+            list: usize::from(list),
+            rejoins,
+            flight,
+            has_quick: [questions, notifications, candidates, pushes].contains(&Pace::AtOnce),
+            log: None,
+        }
+    }
+
     /// The state in which the first node has founded its ring.
     pub(super) fn first(&mut self, joins: u8, failures: u8, suspicions: u8) -> State {
         let mut state = State::new(joins, failures, suspicions);
@@ -254,6 +272,22 @@ impl World {
         found
     }
 
+    /// Whether this message arrives before anything else happens.
+    fn is_quick(&self, letter: Letter) -> bool {
+        let Flight { questions, notifications, candidates, pushes, .. } = self.flight;
+        let pace = match letter.sort() {
+            Sort::Ask => questions,
+            Sort::Tell => match self.locals.bodies.get(letter.body()) {
+                Body::Tell { request: Request::Notify { .. }, .. } => notifications,
+                Body::Tell { request: Request::Candidate { .. }, .. } => candidates,
+                Body::Tell { request: Request::Push(_), .. } => pushes,
+                _ => Pace::Slow,
+            },
+            Sort::Answer | Sort::Refusal => Pace::Slow,
+        };
+        pace == Pace::AtOnce
+    }
+
     /// Whether few enough of a node's own words are in flight for its timer to fire.
     fn is_rested(&self, state: &State, place: usize) -> bool {
         if self.flight.told == u8::MAX {
@@ -292,9 +326,7 @@ impl World {
             let had = summary.has_entry(with & !(1 << at));
             summary.is_member() && had && !summary.has_entry(hosts & !(1 << at))
         };
-        if others > 1
-            && state.running().any(|(at, node)| at != place && loses_list(at, node))
-        {
+        if others > 1 && state.running().any(|(at, node)| at != place && loses_list(at, node)) {
             return false;
         }
         let answers = |letter: &&Letter| letter.to() != place && letter.sort() == Sort::Answer;
@@ -363,7 +395,8 @@ impl World {
         let ended = outcome.ended;
         if ended != 0 {
             // A question that nobody waits for brings nothing but a sign of life.
-            let is_over = |letter: Letter| letter.asker() == Some(at) && ended & (1 << letter.rpc()) != 0;
+            let is_over =
+                |letter: Letter| letter.asker() == Some(at) && ended & (1 << letter.rpc()) != 0;
             state.abandon(at, ended);
             state.retain(|letter| !is_over(letter));
         }
@@ -380,16 +413,9 @@ impl World {
     /// What need not wait: what the plan lets arrive at once; and one that looks for a place does nothing meanwhile, so a refusal may as
     /// well arrive at once, and the silence of a dead host be noticed.
     fn act_at_once(&mut self, state: &mut State) -> Option<Option<(usize, Flaw)>> {
-        let Flight { questions, notifications, candidates, .. } = self.flight;
-        if !(questions && notifications && candidates) {
-            let is_quick = |letter: &Letter| match letter.sort() {
-                Sort::Ask => !questions && self.can_arrive(state, *letter),
-                Sort::Tell => {
-                    let body = self.locals.bodies.get(letter.body());
-                    (!candidates && body.is_candidate()) || (!notifications && body.is_notify())
-                }
-                Sort::Answer | Sort::Refusal => false,
-            };
+        if self.has_quick {
+            let is_quick =
+                |letter: &Letter| self.is_quick(*letter) && self.can_arrive(state, *letter);
             if let Some(at) = state.flight().iter().position(is_quick) {
                 let letter = state.take(at);
                 return Some(self.deliver(state, letter));
@@ -397,7 +423,9 @@ impl World {
         }
         for (place, node) in state.running() {
             let summary = self.locals.summary(node);
-            let Some((rpc, ..)) = summary.waiting.iter().find(|(_, _, joins)| *joins) else { continue };
+            let Some((rpc, ..)) = summary.waiting.iter().find(|(_, _, joins)| *joins) else {
+                continue;
+            };
             let rpc = *rpc;
             let is_refusal =
                 |letter: &Letter| letter.sort() == Sort::Refusal && letter.is_of(place, rpc);

@@ -42,9 +42,9 @@ impl Summary {
         let snapshot = node.snapshot();
         let known = |list: &[Contact]| list.iter().map(known).collect::<Vec<Known>>();
         let calls = node.calls();
-        let waiting = calls.iter().map(|call| {
-            (call.rpc.0 as u8, place_of(&call.to) as u8, call.kind == CallKind::Join)
-        });
+        let waiting = calls
+            .iter()
+            .map(|call| (call.rpc.0 as u8, place_of(&call.to) as u8, call.kind == CallKind::Join));
         Summary {
             place: place_of(&snapshot.me),
             life: snapshot.me.incarnation(),
@@ -55,7 +55,10 @@ impl Summary {
             remembered: known(&snapshot.remembered),
             calls: calls.iter().fold(0, |all, call| all | (1 << call.rpc.0)),
             waiting: waiting.collect(),
-            questions: node.open_questions().iter().fold(0, |all, reply| all | (1 << (reply.0 - 1))),
+            questions: node
+                .open_questions()
+                .iter()
+                .fold(0, |all, reply| all | (1 << (reply.0 - 1))),
             alarms: node.alarms(),
             is_in_doubt: calls.iter().any(|call| call.rpc.0 == 1),
             seeks: node.seeks_place(),
