@@ -36,9 +36,11 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     )?;
     writeln!(
         out,
-        "repaired by upkeep {}, by memory {}; violations {}",
+        "repaired by upkeep {}, by memory {}, not {}, unchecked {}; violations {}",
         report.by_upkeep,
         report.by_memory,
+        report.unrepaired,
+        report.unchecked,
         report.violations.len()
     )?;
     writeln!(

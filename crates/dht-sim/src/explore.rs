@@ -147,8 +147,10 @@ pub struct Report {
     pub by_upkeep: u64,
     /// States that need the pings to remembered peers besides.
     pub by_memory: u64,
-    /// States in which the best successors do not form one ordered ring.
-    pub disordered: u64,
+    /// States that are not repaired.
+    pub unrepaired: u64,
+    /// States of which this is not known, because a state on their way was left out.
+    pub unchecked: u64,
     /// Different nodes that were met.
     pub nodes: u64,
     /// Steps of single nodes: how often the state machine ran.
@@ -157,6 +159,27 @@ pub struct Report {
     pub messages: u64,
     /// What did not hold.
     pub violations: Vec<Violation>,
+}
+
+impl Report {
+    fn new(plan: &Plan) -> Report {
+        Report {
+            plan: plan.clone(),
+            states: 0,
+            transitions: 0,
+            depth: 0,
+            closed: false,
+            overfull: 0,
+            by_upkeep: 0,
+            by_memory: 0,
+            unrepaired: 0,
+            unchecked: 0,
+            nodes: 0,
+            node_steps: 0,
+            messages: 0,
+            violations: Vec::new(),
+        }
+    }
 }
 
 /// A state that must not be, and the shortest way to it.

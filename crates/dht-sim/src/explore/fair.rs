@@ -3,6 +3,7 @@
 
 use dht_core::node::steer::Alarm;
 
+use super::letters::Letter;
 use super::state::State;
 use super::steps::{Step, World, is_lost};
 use super::summary::Summary;
@@ -28,7 +29,7 @@ pub(super) enum Repair {
     Endless,
 }
 
-/// What is known of states that were repaired before.
+/// What is known of states that were repaired before, with nothing in flight.
 #[derive(Debug, Default)]
 pub(super) struct Repaired {
     by_upkeep: Table,
@@ -110,15 +111,20 @@ impl World {
     /// helped by its timer. Whether there was an end.
     fn drain(&mut self, state: &mut State) -> bool {
         for _ in 0..MAX_DRAIN {
-            let arrives = |letter| self.can_arrive(state, letter);
-            let step = match state.flight().iter().position(|letter| arrives(*letter)) {
-                Some(at) => Some(Step::Deliver(at as u8)),
-                None => self.stuck(state),
-            };
-            let Some(step) = step else { return true };
+            let Some(step) = self.draining_step(state) else { return true };
             self.apply(state, step);
         }
         false
+    }
+
+    /// What the fair schedule does next with what is in flight; `None`: nothing is. It is one of
+    /// [`World::steps`].
+    pub(super) fn draining_step(&self, state: &State) -> Option<Step> {
+        let arrives = |letter: &Letter| self.can_arrive(state, *letter);
+        match state.flight().iter().position(arrives) {
+            Some(at) => Some(Step::Deliver(at as u8)),
+            None => self.stuck(state),
+        }
     }
 
     /// What helps when nothing arrives any more.

@@ -17,17 +17,22 @@ const PROGRESS_EVERY: u64 = 1 << 16;
 /// If the plan asks for more than four joins.
 pub fn explore(plan: &Plan, mut progress: impl FnMut(&Progress)) -> Report {
     assert!(usize::from(plan.joins) < MAX_PLACES, "at most four nodes can join");
-    let mut search = Search::new(plan, World::new(plan));
-    search.run(&mut progress);
+    let mut search = Search::new(plan);
+    let first = search.first();
+    search.run(first, &mut progress);
     search.into_report()
 }
 
-struct Search {
+/// A search under way.
+pub(super) struct Search {
     plan: Plan,
-    world: World,
+    pub(super) world: World,
     seen: Table,
     /// For every state, in the order they were seen: from which one it was reached, and how.
     parents: Vec<(u32, u32)>,
+    /// For every state: where the fair schedule goes from it while something is in flight, and how
+    /// the state is repaired once nothing is.
+    follows: Vec<Follow>,
     /// The states of the present depth, and of the next one, written down.
     waiting: Vec<u8>,
     next: Vec<u8>,
@@ -35,76 +40,86 @@ struct Search {
     report: Report,
 }
 
+/// What the fair schedule does first.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Follow(u32);
+
+impl Follow {
+    const UNKNOWN: Follow = Follow(u32::MAX);
+    const BY_UPKEEP: Follow = Follow(u32::MAX - 1);
+    const BY_MEMORY: Follow = Follow(u32::MAX - 2);
+    const WRONG: Follow = Follow(u32::MAX - 3);
+
+    /// The state that it leads to.
+    fn state(self) -> Option<u32> {
+        (self.0 < Follow::WRONG.0).then_some(self.0)
+    }
+}
+
 impl Search {
-    fn new(plan: &Plan, world: World) -> Search {
-        let report = Report {
-            plan: plan.clone(),
-            states: 0,
-            transitions: 0,
-            depth: 0,
-            closed: false,
-            overfull: 0,
-            by_upkeep: 0,
-            by_memory: 0,
-            disordered: 0,
-            nodes: 0,
-            node_steps: 0,
-            messages: 0,
-            violations: Vec::new(),
-        };
+    pub(super) fn new(plan: &Plan) -> Search {
         Search {
             plan: plan.clone(),
-            world,
+            world: World::new(plan),
             seen: Table::default(),
             parents: Vec::new(),
+            follows: Vec::new(),
             waiting: Vec::new(),
             next: Vec::new(),
             repaired: Repaired::default(),
-            report,
+            report: Report::new(plan),
         }
     }
 
-    fn first(&mut self) -> State {
+    /// The state in which the first node has founded its ring.
+    pub(super) fn first(&mut self) -> State {
         let Plan { joins, failures, false_suspicions, .. } = self.plan;
         self.world.first(joins, failures, false_suspicions)
     }
 
-    fn run(&mut self, progress: &mut impl FnMut(&Progress)) {
-        let first = self.first();
+    /// Looks into everything that can be reached from a state.
+    pub(super) fn run(&mut self, first: State, progress: &mut impl FnMut(&Progress)) {
         self.meet(first, None, 0, Step::Fail(0));
-        let mut steps = Vec::new();
         let mut number = 0;
-        while !self.next.is_empty() {
+        while !self.next.is_empty() && self.report.depth < self.plan.max_depth {
             self.waiting = std::mem::take(&mut self.next);
-            if self.report.depth >= self.plan.max_depth {
-                return;
-            }
             let mut at = 0;
-            while at < self.waiting.len() {
+            while at < self.waiting.len() && !self.is_over() {
                 let state = State::read(&self.waiting, &mut at);
-                self.world.steps(&state, &mut steps);
-                for step in &steps {
-                    let mut reached = state;
-                    let flaw = self.world.apply(&mut reached, *step);
-                    self.report.transitions += 1;
-                    self.meet(reached, flaw, number, *step);
-                    if self.is_over() {
-                        return;
-                    }
-                }
+                self.look_into(&state, number);
                 number += 1;
                 if u64::from(number) % PROGRESS_EVERY == 0 {
-                    progress(&Progress {
-                        states: self.report.states,
-                        transitions: self.report.transitions,
-                        depth: self.report.depth,
-                        waiting: self.report.states - u64::from(number),
-                    });
+                    progress(&self.progress(number));
                 }
+            }
+            if self.is_over() {
+                // What was not looked into yet is checked below, with the rest.
+                self.next.extend_from_slice(&self.waiting[at..]);
+                break;
             }
             self.report.depth += u32::from(!self.next.is_empty());
         }
-        self.report.closed = self.report.overfull == 0;
+        let is_all = self.next.is_empty();
+        self.report.closed = is_all && self.report.overfull == 0;
+        self.check_rest();
+        self.count_repairs();
+    }
+
+    pub(super) fn into_report(mut self) -> Report {
+        let (nodes, steps, messages) = self.world.locals.counts();
+        self.report.nodes = nodes as u64;
+        self.report.node_steps = steps as u64;
+        self.report.messages = messages as u64;
+        self.report
+    }
+
+    fn progress(&self, number: u32) -> Progress {
+        Progress {
+            states: self.report.states,
+            transitions: self.report.transitions,
+            depth: self.report.depth,
+            waiting: self.report.states - u64::from(number),
+        }
     }
 
     fn is_over(&self) -> bool {
@@ -112,32 +127,119 @@ impl Search {
             || self.report.states >= self.plan.max_states
     }
 
-    /// A state was reached; `from` and `step` say how.
-    fn meet(&mut self, state: State, flaw: Option<(usize, Flaw)>, from: u32, step: Step) {
+    /// Tries all that may happen next.
+    fn look_into(&mut self, state: &State, number: u32) {
+        let drains = self.world.draining_step(state);
+        for step in self.world.steps(state) {
+            let mut reached = *state;
+            let flaw = self.world.apply(&mut reached, step);
+            self.report.transitions += 1;
+            let met = self.meet(reached, flaw, number, step);
+            if drains == Some(step)
+                && let Some(met) = met
+            {
+                self.follows[number as usize] = Follow(met);
+            }
+        }
+        if drains.is_none() {
+            self.check_repair(state, number);
+        }
+    }
+
+    /// A state was reached; `from` and `step` say how. Its number, unless it is no true one.
+    fn meet(
+        &mut self,
+        state: State,
+        flaw: Option<(usize, Flaw)>,
+        from: u32,
+        step: Step,
+    ) -> Option<u32> {
         if state.is_overfull {
             self.report.overfull += 1;
-            return;
+            return None;
         }
-        let wrong = flaw.and_then(|(node, flaw)| self.wrong(&state, node, flaw));
-        if let Some(wrong) = wrong {
+        if let Some(wrong) = flaw.and_then(|(node, flaw)| self.wrong(&state, node, flaw)) {
             self.violated(wrong, &state, from, Some(step));
         }
-        if !self.seen.insert(state.fingerprint()) {
-            return;
+        let new = self.parents.len() as u32;
+        let number = self.seen.set(state.fingerprint(), new);
+        if number == new {
+            self.report.states += 1;
+            self.parents.push((from, step.pack()));
+            self.follows.push(Follow::UNKNOWN);
+            state.write(&mut self.next);
+            if self.world.count_alone(&state) > 1 {
+                self.violated(Wrong::TwoAlone, &state, number, None);
+            }
         }
-        self.report.states += 1;
-        self.parents.push((from, step.pack()));
-        state.write(&mut self.next);
-        let number = (self.parents.len() - 1) as u32;
-        if self.world.count_alone(&state) > 1 {
-            self.violated(Wrong::TwoAlone, &state, number, None);
+        Some(number)
+    }
+
+    /// Whether a state is repaired.
+    fn check_repair(&mut self, state: &State, number: u32) {
+        let (repair, _) = self.world.repair(state, &mut self.repaired);
+        self.follows[number as usize] = match repair {
+            Repair::ByUpkeep => Follow::BY_UPKEEP,
+            Repair::ByMemory => Follow::BY_MEMORY,
+            Repair::Never | Repair::Endless => Follow::WRONG,
+        };
+        match repair {
+            Repair::ByUpkeep | Repair::ByMemory => {}
+            Repair::Never => self.violated(Wrong::NotRepaired, state, number, None),
+            Repair::Endless => self.violated(Wrong::Endless, state, number, None),
         }
-        match self.world.repair(&state, &mut self.repaired).0 {
-            Repair::ByUpkeep => self.report.by_upkeep += 1,
-            Repair::ByMemory => self.report.by_memory += 1,
-            Repair::Never => self.violated(Wrong::NotRepaired, &state, number, None),
-            Repair::Endless => self.violated(Wrong::Endless, &state, number, None),
+    }
+
+    /// Where the search ended early, the states that were not looked into are checked whatever is
+    /// in flight: all others lead to these, or to such as were checked.
+    fn check_rest(&mut self) {
+        let rest = std::mem::take(&mut self.next);
+        let (mut at, mut states) = (0, Vec::new());
+        while at < rest.len() {
+            let state = State::read(&rest, &mut at);
+            // Only the fingerprint tells its number.
+            states.extend(self.seen.find(state.fingerprint()).map(|number| (number, state)));
+            for (number, state) in states.drain(..) {
+                self.check_repair(&state, number);
+            }
         }
+    }
+
+    /// Follows the fair schedule from every state to one where nothing is in flight. While something
+    /// is, its steps are steps of the search, so that only where they run in a circle is it left to
+    /// say that messages cause messages without end.
+    fn count_repairs(&mut self) {
+        let mut on_way: Vec<u32> = Vec::new();
+        for start in 0..self.follows.len() as u32 {
+            let mut at = start;
+            on_way.clear();
+            let end = loop {
+                let follow = self.follows[at as usize];
+                let Some(next) = follow.state() else { break follow };
+                on_way.push(at);
+                if on_way.len() > self.follows.len() {
+                    break Follow::WRONG;
+                }
+                at = next;
+            };
+            if end == Follow::WRONG && on_way.len() > self.follows.len() {
+                self.found_circle(start);
+                return;
+            }
+            on_way.iter().for_each(|number| self.follows[*number as usize] = end);
+            match end {
+                Follow::BY_UPKEEP => self.report.by_upkeep += 1,
+                Follow::BY_MEMORY => self.report.by_memory += 1,
+                Follow::WRONG => self.report.unrepaired += 1,
+                _ => self.report.unchecked += 1,
+            }
+        }
+    }
+
+    /// Tells the way to a state from which deliveries alone come back to it.
+    fn found_circle(&mut self, number: u32) {
+        let state = self.on_way_to(number, None).0;
+        self.violated(Wrong::Endless, &state, number, None);
     }
 
     /// What a flaw of one node means in this world. After a false verdict a live predecessor may be
@@ -161,20 +263,7 @@ impl Search {
         if self.report.violations.len() >= self.plan.max_violations {
             return;
         }
-        let mut steps: Vec<Step> = last.into_iter().collect();
-        let mut at = number;
-        while at != 0 {
-            let (from, step) = self.parents[at as usize];
-            steps.push(Step::unpack(step));
-            at = from;
-        }
-        let mut on_way = self.first();
-        let mut path = Vec::new();
-        for step in steps.into_iter().rev() {
-            path.push(self.world.tell(&on_way, step));
-            self.world.apply(&mut on_way, step);
-        }
-        debug_assert_eq!(on_way.fingerprint(), state.fingerprint());
+        let path = self.on_way_to(number, last).1;
         let picture = self.world.picture(state);
         let schedule = match what {
             Wrong::NotRepaired | Wrong::Endless => self.world.tell_repair(state),
@@ -183,11 +272,21 @@ impl Search {
         self.report.violations.push(Violation { what, path, picture, schedule });
     }
 
-    fn into_report(mut self) -> Report {
-        let (nodes, steps, messages) = self.world.locals.counts();
-        self.report.nodes = nodes as u64;
-        self.report.node_steps = steps as u64;
-        self.report.messages = messages as u64;
-        self.report
+    /// Goes the way to a state again, step by step.
+    fn on_way_to(&mut self, number: u32, last: Option<Step>) -> (State, Vec<String>) {
+        let mut steps: Vec<Step> = last.into_iter().collect();
+        let mut at = number;
+        while at != 0 {
+            let (from, step) = self.parents[at as usize];
+            steps.push(Step::unpack(step));
+            at = from;
+        }
+        let mut state = self.first();
+        let mut path = Vec::new();
+        for step in steps.into_iter().rev() {
+            path.push(self.world.tell(&state, step));
+            self.world.apply(&mut state, step);
+        }
+        (state, path)
     }
 }

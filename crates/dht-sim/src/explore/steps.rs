@@ -123,8 +123,8 @@ impl World {
     }
 
     /// Everything that may happen next.
-    pub(super) fn steps(&self, state: &State, steps: &mut Vec<Step>) {
-        steps.clear();
+    pub(super) fn steps(&self, state: &State) -> Vec<Step> {
+        let mut steps = Vec::with_capacity(16);
         let alive = self.alive(state);
         for (at, letter) in state.flight().iter().enumerate() {
             if self.can_arrive(state, *letter) {
@@ -178,6 +178,7 @@ impl World {
                 steps.extend(hosts.map(|host| Step::Seek { at: place as u8, host }));
             }
         }
+        steps
     }
 
     /// Lets one thing happen. What a node did wrong, if it did.
