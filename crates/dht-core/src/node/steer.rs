@@ -267,3 +267,122 @@ fn kind(owner: &CallOwner) -> CallKind {
         | CallOwner::Handoff(_) => CallKind::Other,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::config::{Config, RingParams};
+    use crate::event::{Command, Event};
+    use crate::message::RingId;
+    use crate::message::client::NodeState;
+    use crate::message::ring::{Neighbors, Request, Response};
+    use crate::testing::contact_in_life;
+
+    /// A node in its life 0 that has joined 40 at some moment, by the driver's choice.
+    fn joined(seed: u64, now: Instant) -> Node {
+        let (me, other) = (contact_in_life(10, 0), contact_in_life(40, 0));
+        let params = RingParams::founding(RingId(1), 1);
+        let config = Arc::new(Config { keeps_data: false, ..Config::default() });
+        let mut node = Node::new(me, params, config, seed, now);
+        node.distill();
+        node.seek_place_at(now, &other);
+        let asked = sent(&mut node);
+        assert_eq!(asked.iter().map(|(_, request)| request).collect::<Vec<_>>(), [&Request::Join]);
+        let welcome = Neighbors { stamp: 7, predecessor: None, successors: vec![], leaving: false };
+        let response = Response::Joined(welcome);
+        node.handle_event(now, Event::Response { rpc: asked[0].0, response, connect_us: 0 });
+        node
+    }
+
+    fn sent(node: &mut Node) -> Vec<(RpcId, Request)> {
+        let mut sent = Vec::new();
+        while let Some(effect) = node.poll_effect() {
+            if let Effect::Send { rpc, request, .. } = effect {
+                sent.push((rpc, request));
+            }
+        }
+        sent
+    }
+
+    fn printed(node: &Node) -> String {
+        format!("{node:+?}")
+    }
+
+    #[test]
+    fn a_distilled_node_shows_neither_time_nor_chance() {
+        let distilled = |seed, now| {
+            let mut node = joined(seed, now);
+            sent(&mut node);
+            node.distill();
+            node
+        };
+        let (one, other) = (distilled(1, Instant(5)), distilled(2, Instant(77_000_000)));
+        assert_eq!(printed(&one), printed(&other));
+        assert!(printed(&one).contains("~0"), "lives show");
+        let mut again = one.clone();
+        assert_eq!((again.distill(), printed(&again)), (vec![], printed(&one)), "once is enough");
+    }
+
+    #[test]
+    fn what_differs_for_the_ring_shows() {
+        let mut one = joined(1, Instant(5));
+        sent(&mut one);
+        let mut other = one.clone();
+        let request = Request::Candidate { contact: contact_in_life(20, 0) };
+        let from = contact_in_life(40, 0);
+        other.handle_event(Instant(6), Event::Request { reply: ReplyId(1), from, request });
+        sent(&mut other);
+        one.distill();
+        other.distill();
+        assert_ne!(printed(&one), printed(&other));
+    }
+
+    #[test]
+    fn timers_fire_and_calls_end_when_the_driver_says_so() {
+        let mut node = joined(1, Instant(5));
+        sent(&mut node);
+        let renumbered = node.distill();
+        let calls = node.calls();
+        assert_eq!(calls.len(), 1, "the head is asked");
+        assert_eq!((calls[0].kind, calls[0].rpc), (CallKind::Question, RpcId(1)));
+        assert!(renumbered.iter().any(|(_, new)| *new == RpcId(1)));
+        assert!(node.alarms().contains(&Alarm::Stabilize));
+        node.expire_call(Instant(9), RpcId(1));
+        let of_kind = |node: &Node, kind| -> Vec<PendingCall> {
+            node.calls().into_iter().filter(|call| call.kind == kind).collect()
+        };
+        let probes = of_kind(&node, CallKind::Probe);
+        assert_eq!(probes.len(), 1, "silence is looked into");
+        node.let_go(probes[0].rpc);
+        assert!(of_kind(&node, CallKind::Probe).is_empty());
+        node.fire(Instant(10), Alarm::Stabilize);
+        assert_eq!(of_kind(&node, CallKind::Question).len(), 1, "STABILIZE asks again");
+        assert!(node.alarms().contains(&Alarm::Stabilize), "and its timer is set again");
+    }
+
+    #[test]
+    fn a_false_verdict_is_one_of_the_detector() {
+        let mut node = joined(1, Instant(5));
+        node.declare_dead(Instant(6), &contact_in_life(40, 0));
+        assert_eq!(node.state(), NodeState::Isolated);
+        assert!(node.seeks_place() && node.keeps_seeking());
+        node.drop_search();
+        assert!(node.keeps_seeking() && node.alarms().contains(&Alarm::SeekPlace));
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_search_but_its_timer() {
+        let me = contact_in_life(10, 0);
+        let params = RingParams::founding(RingId(1), 1);
+        let mut node = Node::new(me, params, Arc::new(Config::default()), 1, Instant(5));
+        let via = vec![contact_in_life(40, 0)];
+        node.handle_event(Instant(5), Event::Command(Command::Join { via }));
+        sent(&mut node);
+        node.drop_lookups_of_own_place();
+        sent(&mut node);
+        node.distill();
+        assert_eq!((node.alarms(), node.calls()), (vec![Alarm::SeekPlace], vec![]));
+    }
+}

@@ -142,6 +142,7 @@ impl Locals {
             min_list: 1,
             predecessor_peers: 1,
             missed_probes: 1,
+            keeps_data: false,
             ..Config::default()
         };
         Locals {

@@ -290,3 +290,54 @@ impl Search {
         (state, path)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explore::local::Input;
+    use crate::explore::state::Seat;
+
+    fn plan(joins: u8, failures: u8) -> Plan {
+        Plan { joins, failures, ..Plan::default() }
+    }
+
+    #[test]
+    fn a_world_of_one_has_one_state() {
+        let report = explore(&plan(0, 1), |_| {});
+        assert_eq!((report.states, report.transitions, report.by_upkeep), (1, 1, 1));
+        assert!(report.closed && report.violations.is_empty());
+    }
+
+    #[test]
+    fn two_founders_are_seen() {
+        let mut search = Search::new(&plan(1, 0));
+        let mut state = search.first();
+        state.seats[1] = Seat::Runs(search.world.locals.fresh(1, 0));
+        search.world.act(&mut state, 1, Input::Found);
+        search.run(state, &mut |_| {});
+        let wrong: Vec<Wrong> = search.into_report().violations.iter().map(|v| v.what).collect();
+        assert_eq!(wrong, [Wrong::TwoAlone, Wrong::NotRepaired]);
+    }
+
+    #[test]
+    fn a_circle_of_deliveries_is_seen() {
+        let mut search = Search::new(&plan(0, 0));
+        let first = search.first();
+        search.run(first, &mut |_| {});
+        let step = search.world.steps(&first)[0];
+        search.parents.push((0, step.pack()));
+        search.follows = vec![Follow(1), Follow(0)];
+        search.count_repairs();
+        let report = search.into_report();
+        assert_eq!(report.violations[0].what, Wrong::Endless);
+    }
+
+    #[test]
+    fn where_the_search_ends_early_the_rest_is_checked() {
+        for bound in [Plan { max_depth: 9, ..plan(2, 1) }, Plan { max_states: 900, ..plan(2, 1) }] {
+            let report = explore(&bound, |_| {});
+            assert!(!report.closed && report.violations.is_empty());
+            assert_eq!((report.by_upkeep, report.unchecked), (report.states, 0));
+        }
+    }
+}

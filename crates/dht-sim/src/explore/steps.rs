@@ -387,7 +387,12 @@ impl World {
     }
 
     /// Lets one node do something.
-    fn act(&mut self, state: &mut State, at: usize, input: Input) -> Option<(usize, Flaw)> {
+    pub(super) fn act(
+        &mut self,
+        state: &mut State,
+        at: usize,
+        input: Input,
+    ) -> Option<(usize, Flaw)> {
         let node = state.node(at)?;
         let alive = self.alive(state);
         let number = self.locals.step(node, input, alive);
@@ -450,4 +455,78 @@ impl World {
 pub(super) fn is_lost(state: &State, asker: usize, rpc: u8) -> bool {
     let waits = |held: &Open| usize::from(held.asker) == asker && held.rpc == rpc;
     !state.flight().iter().any(|letter| letter.is_of(asker, rpc)) && !state.open().iter().any(waits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn world(joins: u8, failures: u8) -> (World, State) {
+        let plan = Plan { joins, failures, ..Plan::default() };
+        let mut world = World::new(&plan);
+        let state = world.first(joins, failures, 0);
+        (world, state)
+    }
+
+    /// Lets one join, and everything arrive that this causes.
+    fn join(world: &mut World, state: &mut State, at: u8, host: u8) {
+        world.apply(state, Step::Seek { at, host });
+        while let Some(step) = world.draining_step(state) {
+            world.apply(state, step);
+        }
+    }
+
+    #[test]
+    fn steps_survive_packing() {
+        let (at, rpc, host, about) = (3, 9, 1, 2);
+        let alarms = [Alarm::Stabilize, Alarm::AbandonQuery, Alarm::RetryLookup(4)];
+        let fires = alarms.map(|alarm| Step::Fire { at, alarm });
+        let others = [
+            Step::Deliver(27),
+            Step::Expire { at, rpc },
+            Step::Seek { at, host },
+            Step::Fail(at),
+            Step::Suspect { at, about },
+            Step::Probe { at, about },
+        ];
+        for step in fires.into_iter().chain(others) {
+            assert_eq!(Step::unpack(step.pack()), step);
+        }
+    }
+
+    #[test]
+    fn a_ring_grows_and_is_ideal() {
+        let (mut world, mut state) = world(3, 0);
+        for (at, host) in [(2, 0), (1, 0), (3, 2)] {
+            join(&mut world, &mut state, at, host);
+        }
+        let (repair, ideal) = world.repair(&state, &mut Default::default());
+        assert_eq!(repair, super::super::fair::Repair::ByUpkeep);
+        assert!(world.is_ideal(&ideal));
+        let steps = world.steps(&ideal);
+        assert_eq!(steps.len(), 4, "nothing is left to do but STABILIZE: {steps:?}");
+    }
+
+    #[test]
+    fn the_last_one_and_the_last_live_entry_may_not_die() {
+        let (mut world, mut state) = world(2, 3);
+        assert!(!world.may_fail(&state, 0), "the only node");
+        join(&mut world, &mut state, 1, 0);
+        assert!(world.may_fail(&state, 0) && world.may_fail(&state, 1), "one is left");
+        // 2 has its answer, which names 1 and 0, on the way; nobody knows it.
+        world.apply(&mut state, Step::Seek { at: 2, host: 1 });
+        assert!(world.may_fail(&state, 2) && world.may_fail(&state, 0));
+        world.apply(&mut state, Step::Fail(0));
+        assert!(!world.may_fail(&state, 1), "the joiner would know nobody");
+    }
+
+    #[test]
+    fn what_a_dead_node_asked_is_not_answered() {
+        let (mut world, mut state) = world(1, 1);
+        world.apply(&mut state, Step::Seek { at: 1, host: 0 });
+        assert_eq!(state.flight().len(), 1, "the welcome");
+        world.apply(&mut state, Step::Fail(1));
+        assert!(state.flight().is_empty());
+        assert_eq!(world.alive(&state), Alive { running: 1, outside: 0 });
+    }
 }

@@ -2,8 +2,8 @@
 
 use dht_core::message::client::NodeState;
 use dht_core::message::ring::{Neighbors, Response};
+use dht_core::node::Node;
 use dht_core::node::steer::{Alarm, CallKind};
-use dht_core::node::{Node, Snapshot};
 use dht_core::{Contact, between};
 
 use super::letters::Body;
@@ -39,20 +39,19 @@ pub(super) struct Summary {
 
 impl Summary {
     pub(super) fn of(node: &Node) -> Summary {
-        let snapshot = node.snapshot();
         let known = |list: &[Contact]| list.iter().map(known).collect::<Vec<Known>>();
         let calls = node.calls();
         let waiting = calls
             .iter()
             .map(|call| (call.rpc.0 as u8, place_of(&call.to) as u8, call.kind == CallKind::Join));
         Summary {
-            place: place_of(&snapshot.me),
-            life: snapshot.me.incarnation(),
-            state: snapshot.state,
-            alone: snapshot.alone,
-            successors: known(&snapshot.successors),
-            predecessor: snapshot.predecessor.as_ref().map(self::known),
-            remembered: known(&snapshot.remembered),
+            place: place_of(node.me()),
+            life: node.me().incarnation(),
+            state: node.state(),
+            alone: node.is_alone(),
+            successors: known(node.successors()),
+            predecessor: node.predecessor().map(self::known),
+            remembered: node.remembered().map(self::known).collect(),
             calls: calls.iter().fold(0, |all, call| all | (1 << call.rpc.0)),
             waiting: waiting.collect(),
             questions: node
@@ -62,7 +61,7 @@ impl Summary {
             alarms: node.alarms(),
             is_in_doubt: calls.iter().any(|call| call.rpc.0 == 1),
             seeks: node.seeks_place(),
-            is_in_order: is_in_order(&snapshot),
+            is_in_order: is_in_order(node),
         }
     }
 
@@ -91,12 +90,9 @@ fn known(contact: &Contact) -> Known {
     (place_of(contact) as u8, contact.incarnation())
 }
 
-fn is_in_order(snapshot: &Snapshot) -> bool {
-    let links = Links {
-        depth: usize::MAX,
-        predecessors: usize::MAX,
-        nodes: [(snapshot.me.id, NodeLinks::from(snapshot))].into(),
-    };
+fn is_in_order(node: &Node) -> bool {
+    let nodes = [(node.me().id, NodeLinks::of(node))].into();
+    let links = Links { depth: usize::MAX, predecessors: usize::MAX, nodes };
     lists_in_order::check(&links).is_empty()
 }
 

@@ -5,6 +5,7 @@ mod cases;
 mod checkers;
 mod common;
 mod drawn_scripts;
+mod exploration;
 mod hops;
 mod planted;
 mod random_worlds;

@@ -1,0 +1,147 @@
+//! Rules of upkeep that exhaustive exploration found missing (`docs/simulation.md`, "Exhaustive
+//! exploration"), each where a single node shows it.
+
+use crate::event::RpcId;
+use crate::message::ring::{Neighbors, Response};
+use crate::node::tests::*;
+
+/// A node and what it has sent.
+struct Rig {
+    node: Node,
+    sent: Vec<(RpcId, u64, Request)>,
+    replies: u64,
+}
+
+impl Rig {
+    /// Node 10, let in by `member`, whose list is `list`.
+    fn joined(member: u64, list: &[u64]) -> Rig {
+        let params = RingParams::founding(RingId(1), 3);
+        let node = Node::new(contact(10), params, Arc::new(small()), 1, Instant(1));
+        let mut rig = Rig { node, sent: Vec::new(), replies: 0 };
+        rig.event(Event::Command(Command::Join { via: vec![contact(member)] }));
+        let mine = Response::Route(crate::message::ring::RouteAnswer::Mine {
+            predecessor: None,
+            successors: vec![],
+        });
+        rig.answer(|request| matches!(request, Request::Route(_)), mine);
+        rig.answer(|request| *request == Request::Join, Response::Joined(said(None, list)));
+        rig
+    }
+
+    fn event(&mut self, event: Event) {
+        self.node.handle_event(Instant(2), event);
+        while let Some(effect) = self.node.poll_effect() {
+            if let Effect::Send { rpc, to, request } = effect {
+                self.sent.push((rpc, number(&to), request));
+            }
+        }
+    }
+
+    fn hear(&mut self, from: u64, request: Request) {
+        self.replies += 1;
+        let (reply, from) = (ReplyId(self.replies), contact(from));
+        self.event(Event::Request { reply, from, request });
+    }
+
+    /// Answers the last question of this kind; whom it was asked.
+    fn answer(&mut self, is_it: impl Fn(&Request) -> bool, response: Response) -> u64 {
+        let at = self.sent.iter().rposition(|(_, _, request)| is_it(request)).expect("was asked");
+        let (rpc, to, _) = self.sent.remove(at);
+        self.event(Event::Response { rpc, response, connect_us: 0 });
+        to
+    }
+
+    /// Lets everything that was asked of a node time out, until it is found dead.
+    fn bury(&mut self, dead: u64) {
+        while let Some(at) = self.sent.iter().position(|(_, to, _)| *to == dead) {
+            let (rpc, ..) = self.sent.remove(at);
+            self.event(Event::Failed { rpc, failure: crate::event::Failure::TimedOut });
+        }
+    }
+
+    fn asked(&self, to: u64, is_it: impl Fn(&Request) -> bool) -> bool {
+        self.sent.iter().any(|(_, asked, request)| *asked == to && is_it(request))
+    }
+
+    fn list(&self) -> Vec<u64> {
+        self.node.snapshot().successors.iter().map(number).collect()
+    }
+}
+
+fn said(predecessor: Option<u64>, list: &[u64]) -> Neighbors {
+    Neighbors {
+        stamp: 1,
+        predecessor: predecessor.map(contact),
+        successors: list.iter().map(|n| contact(*n)).collect(),
+        leaving: false,
+    }
+}
+
+fn is_question(request: &Request) -> bool {
+    matches!(request, Request::Neighbors { .. })
+}
+
+fn is_notify(request: &Request) -> bool {
+    matches!(request, Request::Notify { .. })
+}
+
+/// Two nodes that took each other's "not a member" for death isolated each other in turn, for ever.
+#[test]
+fn not_a_member_counts_as_no_reply_and_not_as_death() {
+    let mut rig = Rig::joined(40, &[20, 30]);
+    assert_eq!(rig.answer(is_question, Response::NotMember), 20);
+    assert_eq!(rig.list(), [20, 30, 40], "the head is asked whether it lives");
+    assert!(rig.asked(20, is_notify), "and hears that we count on it");
+    rig.answer(|request| *request == Request::Ping, Response::Done);
+    assert_eq!(rig.list(), [20, 30, 40]);
+
+    rig.event(Event::Command(Command::Stabilize));
+    rig.answer(is_question, Response::NotMember);
+    assert_eq!(rig.answer(|request| *request == Request::Ping, Response::NotMember), 20);
+    assert_eq!(rig.list(), [30, 40], "one that has no place says so to a ping, too");
+}
+
+/// One that has only a predecessor, and that one isolated: without a word of ours it stays so.
+#[test]
+fn the_isolated_predecessor_of_an_empty_list_is_notified() {
+    let mut rig = Rig::joined(40, &[]);
+    rig.answer(is_question, Response::Neighbors(said(None, &[])));
+    // Nothing is left but the predecessor.
+    rig.sent.clear();
+    rig.node.ring.links_mut().set_successors([]);
+    rig.event(Event::Command(Command::Stabilize));
+    assert_eq!(rig.answer(is_question, Response::NotMember), 40);
+    assert!(rig.asked(40, is_notify));
+}
+
+/// Three nodes with one entry each can form a ring that goes round twice; each one's predecessor lies
+/// before its head, and nothing else tells.
+#[test]
+fn a_predecessor_before_the_head_is_a_candidate() {
+    let mut rig = Rig::joined(40, &[]);
+    rig.answer(is_question, Response::Neighbors(said(Some(10), &[])));
+    assert_eq!(rig.list(), [40]);
+    // 20 takes us for its head, over 40; nobody else is before us but 40, which died.
+    rig.node.ring.links_mut().set_predecessor(Some(contact(20)));
+    rig.sent.clear();
+    rig.event(Event::Command(Command::Stabilize));
+    rig.answer(is_question, Response::Neighbors(said(Some(10), &[10])));
+    assert!(rig.asked(20, is_question), "step 2");
+    rig.answer(is_question, Response::Neighbors(said(Some(40), &[10])));
+    assert_eq!(rig.list(), [20]);
+}
+
+/// The last neighbour falls silent while a candidate is being asked: if that one answers, the node
+/// is not isolated.
+#[test]
+fn an_isolated_node_that_finds_a_head_has_its_place_again() {
+    let mut rig = Rig::joined(40, &[]);
+    rig.answer(is_question, Response::Neighbors(said(Some(10), &[])));
+    rig.sent.clear();
+    rig.event(Event::Command(Command::Stabilize));
+    rig.hear(20, Request::Candidate { contact: contact(20) });
+    rig.bury(40);
+    assert_eq!(rig.node.state(), NodeState::Isolated);
+    rig.answer(is_question, Response::Neighbors(said(None, &[])));
+    assert_eq!((rig.node.state(), rig.list()), (NodeState::Member, vec![20]));
+}
