@@ -6,6 +6,7 @@
 //! node without one. In every state some things must hold, and a fair schedule must lead from it to
 //! the ideal ring. `docs/simulation.md`, "Exhaustive exploration", tells what is left out and why.
 
+mod environment;
 mod fair;
 mod fingerprint;
 mod letters;

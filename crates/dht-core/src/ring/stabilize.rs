@@ -162,8 +162,8 @@ impl Ring {
         // Our own predecessor may lie there, too: three nodes that hold one entry each can form a ring
         // that goes round twice, and only this tells them. An empty list is the same case. It comes
         // second, since nobody looks whether it lives.
-        let known = answer.predecessor.iter().chain(self.links.predecessor());
-        let closer = known.cloned().find(|c| between(me, c.id, head.id));
+        let mut known = answer.predecessor.iter().chain(self.links.predecessor());
+        let closer = known.find(|c| between(me, c.id, head.id)).cloned();
         let knows_us = answer.predecessor.as_ref().is_some_and(|held| held.id == me);
         self.heard = Some((head.clone(), answer));
         match closer {
