@@ -31,8 +31,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     writeln!(out, "{:?}", report.plan)?;
     writeln!(
         out,
-        "states {}, transitions {}, depth {}, closed {}, overfull {}",
-        report.states, report.transitions, report.depth, report.closed, report.overfull
+        "states {}, shapes {}, transitions {}, depth {}, closed {}, overfull {}",
+        report.states,
+        report.shapes,
+        report.transitions,
+        report.depth,
+        report.closed,
+        report.overfull
     )?;
     writeln!(
         out,

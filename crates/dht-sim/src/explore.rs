@@ -136,6 +136,8 @@ pub struct Report {
     pub plan: Plan,
     /// Different states.
     pub states: u64,
+    /// Different links of all nodes together: states without what is in flight or under way.
+    pub shapes: u64,
     /// Steps that were tried.
     pub transitions: u64,
     /// The most steps that lead to any state on the shortest way.
@@ -167,6 +169,7 @@ impl Report {
         Report {
             plan: plan.clone(),
             states: 0,
+            shapes: 0,
             transitions: 0,
             depth: 0,
             closed: false,

@@ -3,10 +3,11 @@
 
 use dht_core::node::steer::Alarm;
 
+use super::fingerprint;
 use super::letters::Letter;
 use super::state::State;
 use super::steps::{Step, World, is_lost};
-use super::summary::Summary;
+use super::summary::{Known, Summary};
 use super::table::Table;
 
 /// Most steps until nothing is in flight any more.
@@ -105,6 +106,19 @@ impl World {
                 && held.successors.iter().zip(1..).all(|(entry, step)| *entry == after(step))
                 && held.predecessor == Some(after(others))
         })
+    }
+
+    /// The links of all nodes, as one number.
+    pub(super) fn shape(&self, state: &State) -> u128 {
+        let mut words = Vec::with_capacity(32);
+        for (place, node) in state.running() {
+            let held = self.locals.summary(node);
+            let known = |held: &Known| (u64::from(held.0) << 8) | (held.1 << 16) | 1;
+            words.push(((place as u64) << 40) | (held.life << 44) | ((held.state as u64) << 60));
+            words.push(held.predecessor.as_ref().map_or(0, known));
+            words.extend(held.successors.iter().map(known));
+        }
+        fingerprint::of_words(words)
     }
 
     /// Delivers what is in flight until nothing is; only who waits for each other in a circle is

@@ -37,6 +37,8 @@ pub(super) struct Search {
     waiting: Vec<u8>,
     next: Vec<u8>,
     repaired: Repaired,
+    /// The links of all nodes together, as they were met.
+    shapes: Table,
     report: Report,
 }
 
@@ -67,6 +69,7 @@ impl Search {
             waiting: Vec::new(),
             next: Vec::new(),
             repaired: Repaired::default(),
+            shapes: Table::default(),
             report: Report::new(plan),
         }
     }
@@ -168,6 +171,8 @@ impl Search {
             self.parents.push((from, step.pack()));
             self.follows.push(Follow::UNKNOWN);
             state.write(&mut self.next);
+            let is_new = self.shapes.insert(self.world.shape(&state));
+            self.report.shapes += u64::from(is_new);
             if self.world.count_alone(&state) > 1 {
                 self.violated(Wrong::TwoAlone, &state, number, None);
             }
@@ -296,6 +301,7 @@ mod tests {
     use super::*;
     use crate::explore::local::Input;
     use crate::explore::state::Seat;
+    use crate::explore::{Flight, Pace};
 
     fn plan(joins: u8, failures: u8) -> Plan {
         Plan { joins, failures, ..Plan::default() }
@@ -330,6 +336,27 @@ mod tests {
         search.count_repairs();
         let report = search.into_report();
         assert_eq!(report.violations[0].what, Wrong::Endless);
+    }
+
+    /// What takes no time by default may as well: where it does, there are more states, and the links
+    /// of the nodes take the same shapes.
+    #[test]
+    fn more_flight_adds_no_shape() {
+        let shapes = |flight| {
+            let report = explore(&Plan { flight, ..plan(2, 1) }, |_| {});
+            assert!(report.closed && report.violations.is_empty());
+            (report.shapes, report.states)
+        };
+        let answers = Flight::answers();
+        let (wanted, fewest) = shapes(answers);
+        for flight in [
+            Flight { questions: Pace::Slow, ..answers },
+            Flight { pushes: Pace::AtOnce, ..answers },
+        ] {
+            let (found, states) = shapes(flight);
+            assert_eq!(found, wanted, "{flight:?}");
+            assert!(states != fewest, "{flight:?} made no difference at all");
+        }
     }
 
     #[test]
