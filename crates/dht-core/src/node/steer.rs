@@ -291,8 +291,8 @@ mod tests {
         let asked = sent(&mut node);
         assert_eq!(asked.iter().map(|(_, request)| request).collect::<Vec<_>>(), [&Request::Join]);
         let welcome = Neighbors { stamp: 7, predecessor: None, successors: vec![], leaving: false };
-        let response = Response::Joined(welcome);
-        node.handle_event(now, Event::Response { rpc: asked[0].0, response, connect_us: 0 });
+        let (rpc, response, record) = (asked[0].0, Response::Joined(welcome), None);
+        node.handle_event(now, Event::Response { rpc, response, record, connect_us: 0 });
         node
     }
 

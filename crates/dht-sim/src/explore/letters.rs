@@ -75,8 +75,8 @@ pub(super) enum Body {
     Tell { life: u64, request: Request },
     /// Somebody waits.
     Ask { life: u64, request: Request },
-    /// The answer.
-    Answer(Response),
+    /// The answer. `life`: of the answerer; none where only a ping was answered.
+    Answer { life: Option<u64>, response: Response },
 }
 
 impl Body {
@@ -84,10 +84,12 @@ impl Body {
         match self {
             Body::Tell { .. } => Sort::Tell,
             Body::Ask { .. } => Sort::Ask,
-            Body::Answer(Response::Busy | Response::NotMember | Response::JoinElsewhere { .. }) => {
-                Sort::Refusal
-            }
-            Body::Answer(_) => Sort::Answer,
+            Body::Answer { response, .. } => match response {
+                Response::Busy | Response::NotMember | Response::JoinElsewhere { .. } => {
+                    Sort::Refusal
+                }
+                _ => Sort::Answer,
+            },
         }
     }
 

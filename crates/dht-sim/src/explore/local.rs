@@ -32,7 +32,7 @@ pub(super) enum Input {
     /// A request comes.
     Hear { from: usize, body: u32 },
     /// An answer comes.
-    Answer { rpc: u8, body: u32 },
+    Answer { from: usize, rpc: u8, body: u32 },
     /// A call has waited long enough.
     Expire { rpc: u8 },
     /// A timer fires.
@@ -51,7 +51,9 @@ impl Input {
         match self {
             Input::Found => 1 << 40,
             Input::Hear { from, body } => (2 << 40) | ((from as u64) << 32) | u64::from(body),
-            Input::Answer { rpc, body } => (3 << 40) | (u64::from(rpc) << 32) | u64::from(body),
+            Input::Answer { from, rpc, body } => {
+                (3 << 48) | ((from as u64) << 40) | (u64::from(rpc) << 32) | u64::from(body)
+            }
             Input::Expire { rpc } => (4 << 40) | u64::from(rpc),
             Input::Fire(alarm) => (5 << 40) | alarm_code(alarm),
             Input::Seek { at, life } => (6 << 40) | place(at, life),
@@ -245,7 +247,8 @@ impl Locals {
                     self.bodies.letter(body, me, to, 0)
                 }
                 CallKind::Ping => {
-                    let body = self.bodies.number(Body::Answer(alive.pong(to)));
+                    let body =
+                        self.bodies.number(Body::Answer { life: None, response: alive.pong(to) });
                     self.bodies.letter(body, to, me, call)
                 }
                 _ => {
@@ -257,8 +260,14 @@ impl Locals {
         letters.sort();
         letters.dedup();
         let replies = sent.replies.into_iter();
-        let replies =
-            replies.map(|(asker, said)| (asker, self.bodies.number(Body::Answer(said)))).collect();
+        let replies = replies
+            .map(|(asker, said)| {
+                (
+                    asker,
+                    self.bodies.number(Body::Answer { life: Some(before.life), response: said }),
+                )
+            })
+            .collect();
         let held = |held: &u64| calls.iter().any(|call| call.rpc.0 == *held);
         let ended = (0..64).filter(|rpc| before.calls & (1 << rpc) != 0 && !held(rpc));
         let ended = ended.fold(0, |all, rpc| all | (1 << rpc));
@@ -280,10 +289,11 @@ impl Locals {
                 let (reply, from) = (ReplyId(from as u64 + 1), contact(from, life));
                 node.handle_event(LATE, Event::Request { reply, from, request });
             }
-            Input::Answer { rpc, body } => {
-                let Body::Answer(response) = self.bodies.get(body).clone() else { return };
-                let rpc = RpcId(rpc.into());
-                node.handle_event(LATE, Event::Response { rpc, response, connect_us: 0 });
+            Input::Answer { from, rpc, body } => {
+                let Body::Answer { life, response } = self.bodies.get(body).clone() else { return };
+                let (rpc, record) =
+                    (RpcId(rpc.into()), life.map(|life| contact(from, life).record));
+                node.handle_event(LATE, Event::Response { rpc, response, record, connect_us: 0 });
             }
             Input::Expire { rpc } => node.expire_call(LATE, RpcId(rpc.into())),
             Input::Fire(alarm) => node.fire(LATE, alarm),
@@ -342,7 +352,8 @@ fn settle(node: &mut Node, alive: Alive, flight: Flight, sent: &mut Sent) {
             let to = place_of(&to);
             if alive.runs(to) {
                 let response = alive.pong(to);
-                node.handle_event(LATE, Event::Response { rpc, response, connect_us: 0 });
+                let answer = Event::Response { rpc, response, record: None, connect_us: 0 };
+                node.handle_event(LATE, answer);
             } else {
                 node.handle_event(LATE, Event::Failed { rpc, failure: Failure::TimedOut });
             }

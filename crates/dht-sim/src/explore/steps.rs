@@ -299,7 +299,7 @@ impl World {
                 state.note_open(Open { at: to as u8, asker: from as u8, rpc });
                 self.act(state, to, Input::Hear { from, body })
             }
-            Sort::Answer | Sort::Refusal => self.act(state, to, Input::Answer { rpc, body }),
+            Sort::Answer | Sort::Refusal => self.act(state, to, Input::Answer { from, rpc, body }),
         }
     }
 

@@ -26,7 +26,7 @@ impl World {
                     Body::Tell { request, .. } | Body::Ask { request, .. } => {
                         format!("{to} hears from {from}: {}", request_words(request))
                     }
-                    Body::Answer(response) => {
+                    Body::Answer { response, .. } => {
                         let of = letter.rpc();
                         format!("{to} hears the answer of {from}: {} (call {of})", words(response))
                     }
@@ -79,7 +79,7 @@ impl World {
         for letter in state.flight() {
             let body = match self.locals.bodies.get(letter.body()) {
                 Body::Tell { request, .. } | Body::Ask { request, .. } => request_words(request),
-                Body::Answer(response) => words(response),
+                Body::Answer { response, .. } => words(response),
             };
             let (from, to, rpc) = (letter.from(), letter.to(), letter.rpc());
             lines.push(format!("in flight {from} to {to}: {body} (call {rpc})"));

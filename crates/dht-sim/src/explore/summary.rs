@@ -109,7 +109,7 @@ pub(super) fn is_closer(node: usize, held: usize, taken: usize) -> bool {
 /// Whom a joiner would have in its list, as bits, when this answer lets it in.
 pub(super) fn let_in_by(body: &Body, member: usize) -> Option<u8> {
     match body {
-        Body::Answer(Response::Joined(Neighbors { successors, .. })) => {
+        Body::Answer { response: Response::Joined(Neighbors { successors, .. }), .. } => {
             Some(successors.iter().fold(1 << member, |all, held| all | (1 << place_of(held))))
         }
         _ => None,

@@ -47,7 +47,7 @@ impl Rig {
     fn answer(&mut self, is_it: impl Fn(&Request) -> bool, response: Response) -> u64 {
         let at = self.sent.iter().rposition(|(_, _, request)| is_it(request)).expect("was asked");
         let (rpc, to, _) = self.sent.remove(at);
-        self.event(Event::Response { rpc, response, connect_us: 0 });
+        self.event(Event::Response { rpc, response, record: None, connect_us: 0 });
         to
     }
 
