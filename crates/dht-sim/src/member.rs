@@ -23,6 +23,8 @@ pub(crate) struct Member {
     pub(crate) leaves_for_good: bool,
     /// How far its clock is ahead of the world's, in microseconds.
     pub(crate) ahead_us: u64,
+    /// When its life began.
+    pub(crate) began: Instant,
     /// In which window it sent messages last, and how many.
     pub(crate) sent: (u64, u64),
     /// Its process is stopped: nothing happens in it, and what comes in waits.

@@ -65,6 +65,8 @@ pub(crate) struct Watch {
     breach: Option<Breach>,
     /// How often a condition was broken.
     breaches: u64,
+    /// Since when all of them hold, if they do.
+    calm_since: Instant,
     /// The state of the proofs has been reached since the last breach: `r + 1` principals, and all
     /// lists full.
     reached: bool,
@@ -98,6 +100,7 @@ impl Watch {
             joining: 0,
             breach: None,
             breaches: 0,
+            calm_since: Instant::ZERO,
             reached: false,
             based_since: None,
             known: BTreeMap::new(),
@@ -277,8 +280,10 @@ impl Watch {
     }
 
     /// Quiet has come and what should be ideal is: the conditions hold again.
-    pub(crate) fn is_quiet(&mut self) {
-        self.breach = None;
+    pub(crate) fn is_quiet(&mut self, now: Instant) {
+        if self.breach.take().is_some() {
+            self.calm_since = now;
+        }
         self.reached = self.do_proofs_apply() && self.short.is_empty() && self.has_principals();
         self.based_since = self.reached.then_some(Instant::ZERO);
     }
@@ -307,6 +312,11 @@ impl Watch {
 
     pub(crate) fn breach(&self) -> Option<Breach> {
         self.breach
+    }
+
+    /// Since when all conditions have held; `None` while one is broken.
+    pub(crate) fn calm_since(&self) -> Option<Instant> {
+        self.breach.is_none().then_some(self.calm_since)
     }
 
     /// How often a condition was broken so far.

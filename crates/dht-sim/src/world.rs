@@ -361,8 +361,9 @@ impl World {
     /// again.
     pub fn is_ideal(&mut self) -> bool {
         let is_ideal = self.flaws().is_empty();
-        if is_ideal && !self.cuts.is_any() {
-            self.watch.is_quiet();
+        let is_any_paused = self.members.values().any(|held| held.is_running() && held.is_paused);
+        if is_ideal && !self.cuts.is_any() && !is_any_paused {
+            self.watch.is_quiet(self.now);
         }
         is_ideal
     }
@@ -430,7 +431,15 @@ impl World {
             }
             _ => false,
         };
-        self.watch.circles(reaches)
+        // Memory is bounded: a full one may have let somebody go.
+        let full: BTreeMap<Id, BTreeSet<Id>> = self
+            .members
+            .values()
+            .filter(|held| held.node.remembered().count() >= self.config.max_remembered)
+            .map(|held| (held.me.id, held.node.remembered().map(|other| other.id).collect()))
+            .collect();
+        let recalls = |a: &Id, b: &Id| full.get(a).is_none_or(|known| known.contains(b));
+        self.watch.circles(|a, b| reaches(a, b) && recalls(&a, &b))
     }
 
     /// What keeps these nodes from forming one ideal ring. Whether others run too is not looked at.

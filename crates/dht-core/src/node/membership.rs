@@ -77,6 +77,8 @@ impl Node {
     pub(super) fn join(&mut self, via: Vec<Contact>) {
         let me = self.ring.links().me().key();
         for contact in via.into_iter().filter(|contact| contact.key() != me) {
+            // Only one of them is needed now; another may belong to a part of the ring that is lost.
+            self.remembered.note(&contact, self.out.now);
             self.joining.via.retain(|held| held.id != contact.id);
             self.joining.via.insert(0, contact);
         }
@@ -246,7 +248,8 @@ impl Node {
             links.successors().iter().chain(links.predecessors()).cloned().collect();
         let knew_nobody = self.remembered.contacts().is_empty() || self.saved_alone;
         for contact in &neighbors {
-            if !self.liveness.is_dead(contact) && self.remembered.note(contact, self.out.now) {
+            // The dead too: who comes back may be known to nobody else.
+            if self.remembered.note(contact, self.out.now) {
                 self.unsaved = true;
             }
         }

@@ -4,10 +4,11 @@
 //!
 //! Source: `docs/protocol.md`, "What must hold"; the design's promise to those who store files.
 //! Condition of both: lists as long as the ring's copies need, which real nodes always have. Of the
-//! first half: not so many copies died within [`REPAIR_WINDOW`] as acknowledged the
-//! write, and not R; the window does not pass while repair is hindered by cuts, stopped or slow nodes,
-//! and one that leaves meanwhile, or as the last one, takes its copies with it as if it had died. Of the second half: no condition of the ring's own invariants was
-//! broken since the read began, since agreement rests on the ring as it is until there are views.
+//! first half: of those that acknowledged the write, not all, and not R, died or went within
+//! [`REPAIR_WINDOW`], and others have been there for so long, to copy it; the window does not pass
+//! while repair is hindered by cuts, stopped or slow nodes. Of the second half: no condition of the
+//! ring's own invariants has been broken for so long, since agreement rests on the ring as it is
+//! until there are views.
 
 use std::time::Duration;
 

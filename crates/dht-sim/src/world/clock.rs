@@ -79,7 +79,7 @@ impl World {
             self.run_until(calm);
         }
         if !self.cuts.is_any() && self.flaws().is_empty() {
-            self.watch.is_quiet();
+            self.watch.is_quiet(self.now);
         }
         Ok(())
     }

@@ -4,7 +4,7 @@ use dht_core::node::Node;
 use dht_core::{Command, Id, Instant};
 
 use super::World;
-use crate::invariants::acknowledged;
+use crate::invariants::acknowledged::{self, REPAIR_WINDOW};
 use crate::member::{Member, Stage, contact, mix};
 use crate::trace::Kind;
 
@@ -60,6 +60,7 @@ impl World {
             via: None,
             leaves_for_good: false,
             ahead_us,
+            began: self.now,
             sent: (0, 0),
             is_paused: false,
         };
@@ -83,11 +84,7 @@ impl World {
             self.watch.lookup_ended(self.now, key, None);
         }
         self.watch.ended(self.now, id, for_good);
-        // Who leaves has handed its copies over, unless nobody was there to take them.
-        let hands_over = for_good && !self.members().is_empty() && !self.is_hindered();
-        if !hands_over {
-            self.on_copies_lost(n);
-        }
+        self.on_copies_lost(n);
         self.on_gone(n);
     }
 
@@ -104,7 +101,10 @@ impl World {
             self.ledger.hindered(self.now);
         }
         let running = || self.members.values().filter(|held| held.is_running());
-        let copies = usize::from(self.params.replicas).min(running().count() + 1);
+        // Whoever came a while ago has had time to copy.
+        let is_settled = |member: &&Member| self.now.since(member.began) >= REPAIR_WINDOW;
+        let settled = running().filter(is_settled).count();
+        let copies = usize::from(self.params.replicas).min(settled + 1);
         let dead = &self.members[&n];
         self.ledger.died(self.now, copies, |key| held(dead, key));
         for (key, promise) in self.ledger.promises() {

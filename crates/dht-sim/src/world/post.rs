@@ -427,8 +427,9 @@ impl World {
     }
 
     fn on_read(&mut self, n: u64, read: &Finished) {
-        let are_met = self.watch.breach().is_none() && self.watch.breaches() == read.breaches;
-        if !are_met {
+        let is_long = |since| self.now.since(since) >= acknowledged::REPAIR_WINDOW;
+        let is_calm = self.watch.calm_since().is_some_and(is_long);
+        if !is_calm || self.watch.breaches() != read.breaches {
             return;
         }
         let node = self.member(n).me.id;
