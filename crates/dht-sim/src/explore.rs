@@ -1,10 +1,11 @@
 //! Exhaustive exploration of small worlds, over the very state machine that real nodes run.
 //!
-//! A ring grows from one node, by a few joins, and loses a few nodes again. Whatever may happen next
-//! is tried in every state: any message in flight arrives, any timer fires, a call to a dead node
-//! ends, a node joins or dies. There is no clock; [`dht_core::node::steer`] says what is left of a
-//! node without one. In every state some things must hold, and a fair schedule must lead from it to
-//! the ideal ring. `docs/simulation.md`, "Exhaustive exploration", tells what is left out and why.
+//! A ring grows from one node, by a few joins, and loses a few nodes again. Whatever may happen
+//! next is tried in every state: any message in flight arrives, any timer fires, a call to a dead
+//! node ends, a node joins or dies. There is no clock; [`dht_core::node::steer`] says what is left
+//! of a node without one. In every state some things must hold, and a fair schedule must lead from
+//! it to the ideal ring. `docs/simulation.md`, "Exhaustive exploration", tells what is left out and
+//! why.
 
 mod environment;
 mod fair;

@@ -1,11 +1,11 @@
 //! For exhaustive exploration: the driver decides when timers fire, when calls time out and whom a
 //! joiner asks, and a node can be put into a form without times.
 //!
-//! A node in real use is driven by [`Node::handle_event`] and [`Node::handle_timeout`]; nothing here
-//! is meant for it. A driver that explores gives every event the same late moment and calls
+//! A node in real use is driven by [`Node::handle_event`] and [`Node::handle_timeout`]; nothing
+//! here is meant for it. A driver that explores gives every event the same late moment and calls
 //! [`Node::distill`] afterwards. So every pause has run out when something happens, a timer fires
-//! whenever the driver likes, and two nodes that will act alike for ever are equal in all they hold:
-//! what `{:+?}` prints of a distilled node is a projection of its state without a clock.
+//! whenever the driver likes, and two nodes that will act alike for ever are equal in all they
+//! hold: what `{:+?}` prints of a distilled node is a projection of its state without a clock.
 
 use super::{Joining, Node};
 use crate::event::{Effect, ReplyId, RpcId};
@@ -169,8 +169,8 @@ impl Node {
 
     /// Takes away what only time, chance and counting have put here, and what belongs to registers
     /// and copies. The stamps of the links go too: whoever asks must not name one. All effects must
-    /// have been polled, and lookups of the own place have been dropped. Numbers of calls stay the same from one time to the
-    /// next; new ones get small numbers, and what was renumbered is returned.
+    /// have been polled, and lookups of the own place been dropped. Numbers of calls stay the same
+    /// from one time to the next; new ones get small numbers, and what was renumbered is returned.
     ///
     /// Every field is named here, so that whoever adds one decides whether it is forgotten.
     pub fn distill(&mut self) -> Vec<(RpcId, RpcId)> {

@@ -1,5 +1,5 @@
-//! Whether upkeep alone repairs a state: a fair schedule, worked out from the state alone, must lead
-//! to the ideal ring of those who run.
+//! Whether upkeep alone repairs a state: a fair schedule, worked out from the state alone, must
+//! lead to the ideal ring of those who run.
 
 use dht_core::node::steer::Alarm;
 

@@ -210,9 +210,9 @@ impl Search {
         }
     }
 
-    /// Follows the fair schedule from every state to one where nothing is in flight. While something
-    /// is, its steps are steps of the search, so that only where they run in a circle is it left to
-    /// say that messages cause messages without end.
+    /// Follows the fair schedule from every state to one where nothing is in flight. While
+    /// something is, its steps are steps of the search, so that only where they run in a circle is
+    /// it left to say that messages cause messages without end.
     fn count_repairs(&mut self) {
         let mut on_way: Vec<u32> = Vec::new();
         for start in 0..self.follows.len() as u32 {
@@ -338,8 +338,8 @@ mod tests {
         assert_eq!(report.violations[0].what, Wrong::Endless);
     }
 
-    /// What takes no time by default may as well: where it does, there are more states, and the links
-    /// of the nodes take the same shapes.
+    /// What takes no time by default may as well: where it does, there are more states, and the
+    /// links of the nodes take the same shapes.
     #[test]
     fn more_flight_adds_no_shape() {
         let shapes = |flight| {

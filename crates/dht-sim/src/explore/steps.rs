@@ -333,8 +333,8 @@ impl World {
         outcome.flaw.map(|flaw| (at, flaw))
     }
 
-    /// What need not wait: what the plan lets arrive at once; and one that looks for a place does nothing meanwhile, so a refusal may as
-    /// well arrive at once, and the silence of a dead host be noticed.
+    /// What need not wait: what the plan lets arrive at once; and, since one that looks for a place
+    /// does nothing meanwhile, a refusal, and the silence of a dead host.
     fn act_at_once(&mut self, state: &mut State) -> Option<Option<(usize, Flaw)>> {
         if self.has_quick {
             let is_quick =

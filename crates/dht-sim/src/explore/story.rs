@@ -71,9 +71,10 @@ impl World {
             let doubt = if held.is_in_doubt { ", in doubt" } else { "" };
             let predecessor = held.predecessor.as_ref().map_or("-".to_owned(), name);
             let remembered = names(&held.remembered);
+            let list = names(&held.successors);
             lines.push(format!(
-                "{place} {standing}{doubt}: predecessor {predecessor}, list {}, remembers {remembered}",
-                names(&held.successors)
+                "{place} {standing}{doubt}: predecessor {predecessor}, list {list}, \
+                 remembers {remembered}"
             ));
         }
         for letter in state.flight() {

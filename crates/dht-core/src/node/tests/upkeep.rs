@@ -114,8 +114,8 @@ fn the_isolated_predecessor_of_an_empty_list_is_notified() {
     assert!(rig.asked(40, is_notify));
 }
 
-/// Three nodes with one entry each can form a ring that goes round twice; each one's predecessor lies
-/// before its head, and nothing else tells.
+/// Three nodes with one entry each can form a ring that goes round twice; each one's predecessor
+/// lies before its head, and nothing else tells.
 #[test]
 fn a_predecessor_before_the_head_is_a_candidate() {
     let mut rig = Rig::joined(40, &[]);
