@@ -19,6 +19,8 @@ mod story;
 mod summary;
 mod table;
 
+use dht_core::planted::Planted;
+
 pub use search::explore;
 
 /// What to explore.
@@ -36,6 +38,8 @@ pub struct Plan {
     pub rejoins: bool,
     /// Which messages take time.
     pub flight: Flight,
+    /// A naive rule in place of the right one, to see whether the search sees it.
+    pub planted: Option<Planted>,
     /// Where to stop: so many states.
     pub max_states: u64,
     /// Where to stop: so many steps from the first state.
@@ -110,6 +114,7 @@ impl Default for Plan {
             false_suspicions: 0,
             rejoins: false,
             flight: Flight::answers(),
+            planted: None,
             max_states: u64::MAX,
             max_depth: u32::MAX,
             max_violations: 3,

@@ -10,6 +10,7 @@ use dht_core::message::RingId;
 use dht_core::message::ring::{Request, Response};
 use dht_core::node::Node;
 use dht_core::node::steer::{Alarm, CallKind, PendingCall};
+use dht_core::planted::Planted;
 use dht_core::{Command, Config, Contact, Effect, Event, Id, Instant};
 
 use super::letters::{Bodies, Body, Letter, plain_request, plain_response};
@@ -138,13 +139,14 @@ pub(super) struct Locals {
 
 impl Locals {
     /// Nodes whose successor lists hold `list` entries.
-    pub(super) fn new(list: u16, flight: Flight) -> Locals {
+    pub(super) fn new(list: u16, flight: Flight, planted: Option<Planted>) -> Locals {
         let config = Config {
             depth: list,
             min_list: 1,
             predecessor_peers: 1,
             missed_probes: 1,
             keeps_data: false,
+            planted,
             ..Config::default()
         };
         Locals {

@@ -99,10 +99,10 @@ pub(super) struct World {
 impl World {
     /// A world without a state.
     pub(super) fn new(plan: &Plan) -> World {
-        let Plan { list, joins, rejoins, flight, .. } = *plan;
+        let Plan { list, joins, rejoins, flight, planted, .. } = *plan;
         let Flight { questions, notifications, candidates, pushes, .. } = flight;
         World {
-            locals: Locals::new(list, flight),
+            locals: Locals::new(list, flight, planted),
             places: usize::from(joins) + 1,
             list: usize::from(list),
             rejoins,

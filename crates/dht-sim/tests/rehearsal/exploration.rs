@@ -1,5 +1,6 @@
 //! Small worlds explored to the end (`docs/simulation.md`, "Exhaustive exploration").
 
+use dht_core::planted::Planted;
 use dht_sim::explore::{Flight, Pace, Plan, Report, Wrong, explore};
 
 fn closes(plan: Plan) -> Report {
@@ -46,6 +47,17 @@ fn a_rule_that_is_left_out_is_missed() {
     assert_eq!(first.what, Wrong::NotRepaired);
     assert_eq!(first.path.first().map(String::as_str), Some("1 asks 0 for a place"));
     assert!(!first.picture.is_empty() && !first.schedule.is_empty());
+}
+
+/// The naive rules of 2001, one at a time. Late replies are left out: the search drops what answers a
+/// query that was given up, as a node does.
+#[test]
+fn naive_rules_are_seen() {
+    for planted in Planted::ALL.into_iter().filter(|rule| *rule != Planted::LateReply) {
+        let plan = Plan { joins: 2, failures: 2, planted: Some(planted), ..Plan::default() };
+        let report = explore(&plan, |_| {});
+        assert!(!report.violations.is_empty(), "{planted:?} was not seen");
+    }
 }
 
 /// The same search is the same search.
