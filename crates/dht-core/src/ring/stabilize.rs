@@ -236,6 +236,11 @@ impl Ring {
         if self.links.set_successors(list) {
             self.links_changed();
         }
+        if self.standing == Standing::Isolated {
+            // The last neighbour fell silent while one more was being asked, and that one answered.
+            self.standing = Standing::Member;
+            self.changes.push_back(Change::Placed);
+        }
     }
 
     /// A reply that comes too late, applied all the same (see [`crate::planted`]).
@@ -264,11 +269,6 @@ impl Ring {
         }
         if self.links.set_successors(list) {
             self.links_changed();
-        }
-        if self.standing == Standing::Isolated {
-            // The last neighbour fell silent while one more was being asked, and that one answered.
-            self.standing = Standing::Member;
-            self.changes.push_back(Change::Placed);
         }
     }
 
