@@ -42,6 +42,8 @@ pub(super) enum Reason {
     /// Whether a remembered peer that answers and this node are in one part of the ring: then the
     /// walk ends at `wanted`.
     MergeCheck { contact: Contact, wanted: Id },
+    /// Whether the ring goes round only once.
+    RoundCheck,
     /// A register operation.
     Quorum { number: u64 },
     /// Who keeps something that this node holds and does not keep.
@@ -274,6 +276,11 @@ impl Node {
             Reason::Unify => {
                 if let Ok(owner) = outcome {
                     self.on_unify_lookup(owner.contact);
+                }
+            }
+            Reason::RoundCheck => {
+                if let Ok(owner) = outcome {
+                    self.on_round_check(owner.contact);
                 }
             }
             Reason::MergeCheck { contact, wanted } => self.on_merge_check(contact, wanted, outcome),

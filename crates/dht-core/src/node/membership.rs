@@ -286,6 +286,7 @@ impl Node {
         if self.ring.standing() != Standing::Member {
             return;
         }
+        self.check_round();
         let links = self.ring.links();
         let mut strangers = self.remembered.contacts();
         strangers.retain(|contact| !links.is_neighbor(contact.id));
@@ -301,6 +302,26 @@ impl Node {
         let counts = self.ring.counts_mut();
         counts.merge_probes = counts.merge_probes.saturating_add(1);
         self.out.call(CallOwner::MergeProbe, contact, Request::Ping);
+    }
+
+    /// Whether the ring goes round only once. One that winds twice looks well to each of its nodes, but
+    /// two of them claim zero (Liben-Nowell, Balakrishnan and Karger, PODC 2002, "loopy" states): so
+    /// whose arc passes zero walks round, from its head to its own place, and must end at itself. That
+    /// is one walk for the whole ring each time.
+    fn check_round(&mut self) {
+        let me = self.id();
+        let links = self.ring.links();
+        let passes_zero = links.predecessor().is_some_and(|held| held.id > me);
+        if let Some(head) = links.head().filter(|_| passes_zero).cloned() {
+            self.look_up_through(me, head, Reason::RoundCheck);
+        }
+    }
+
+    /// The walk round the ring ended at somebody else: the two zip their windings into one.
+    pub(super) fn on_round_check(&mut self, owner: Contact) {
+        if owner.id != self.id() {
+            self.merge_with(owner);
+        }
     }
 
     /// The remembered peer answered, or not. If it belongs to our part of the ring, a walk from either
@@ -344,6 +365,11 @@ impl Node {
             Err(_) if wanted != contact.id => return self.look_for_lost(contact),
             Err(_) => return,
         }
+        self.merge_with(contact);
+    }
+
+    /// Another part of our ring begins at this one: each side looks up its own id + 1 on the other.
+    fn merge_with(&mut self, contact: Contact) {
         let counts = self.ring.counts_mut();
         counts.merges = counts.merges.saturating_add(1);
         let via = self.ring.links().me().clone();
