@@ -26,6 +26,8 @@ pub(crate) struct Ledger {
 pub(crate) struct Promise {
     pub(crate) key: Key,
     pub(crate) ballot: Ballot,
+    /// Whether readers must find it: until there are views, two parts of a cut ring may both write.
+    pub(crate) is_calm: bool,
     acks: usize,
     /// When holders of it died, within the window.
     deaths: Vec<Instant>,
@@ -50,7 +52,8 @@ impl Ledger {
     }
 
     /// A write came to its end.
-    pub(crate) fn written(&mut self, outcome: &WriteOutcome) {
+    /// `is_calm`: no condition of the ring's invariants was broken then.
+    pub(crate) fn written(&mut self, outcome: &WriteOutcome, is_calm: bool) {
         let WriteOutcome::Done { register, acks, .. } = outcome else { return };
         if self.is_closed {
             return;
@@ -59,14 +62,14 @@ impl Ledger {
         let is_newer = self.promises.get(&id).is_none_or(|held| held.ballot < register.ballot);
         if is_newer {
             let (key, ballot) = (register.key.clone(), register.ballot);
-            let promise = Promise { key, ballot, acks: acks.len(), deaths: Vec::new() };
+            let promise = Promise { key, ballot, is_calm, acks: acks.len(), deaths: Vec::new() };
             self.promises.insert(id, promise);
         }
     }
 
     /// A read begins.
     pub(crate) fn reading(&mut self, op: OpId, key: Id, breaches: u64) {
-        let promised = self.promises.get(&key).map(|held| held.ballot);
+        let promised = self.promises.get(&key).filter(|held| held.is_calm).map(|held| held.ballot);
         self.reads.insert(op, (key, promised, breaches));
     }
 
@@ -74,7 +77,7 @@ impl Ledger {
     pub(crate) fn read(&mut self, op: OpId, outcome: &ReadOutcome) -> Option<Finished> {
         let (key, promised, breaches) = self.reads.remove(&op)?;
         let ReadOutcome::Value { register, .. } = outcome else { return None };
-        self.promises.get(&key)?;
+        self.promises.get(&key).filter(|held| held.is_calm)?;
         let read = register.as_ref().map(|held| held.ballot);
         Some(Finished { key, promised, read, breaches })
     }

@@ -352,9 +352,10 @@ impl World {
         self.watch.last_change()
     }
 
-    /// The registers that must be there, as they were acknowledged last.
+    /// The registers that readers must find as they were acknowledged last, or newer.
     pub fn promises(&self) -> impl Iterator<Item = (&Key, Ballot)> {
-        self.ledger.promises().map(|(_, held)| (&held.key, held.ballot))
+        let held = self.ledger.promises().map(|(_, held)| held);
+        held.filter(|held| held.is_calm).map(|held| (&held.key, held.ballot))
     }
 
     /// Whether nothing keeps this world from being ideal; then the conditions of the invariants hold

@@ -15,7 +15,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use super::units::parse_duration;
 use super::version::long_version;
 
-pub(crate) use check::{SimCheckArgs, WorldKind};
+pub(crate) use check::{SimCheckArgs, SlowKind, SmallWorldArgs, WorldKind};
 pub(crate) use churn::{SimChurnArgs, TableArg};
 pub(crate) use files::{GetArgs, InfoArgs, LsArgs, PutArgs, RmArgs};
 pub(crate) use measure::{

@@ -7,7 +7,7 @@
 //! first half: of those that acknowledged the write, not all, and not R, died or went within
 //! [`REPAIR_WINDOW`], and others have been there for so long, to copy it; the window does not pass
 //! while repair is hindered by cuts, stopped or slow nodes. Of the second half: no condition of the
-//! ring's own invariants has been broken for so long, since agreement rests on the ring as it is
+//! ring's own invariants has been broken for so long, nor was one when it was written, since agreement rests on the ring as it is
 //! until there are views.
 
 use std::time::Duration;

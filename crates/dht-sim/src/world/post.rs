@@ -419,7 +419,7 @@ impl World {
                 self.outcomes.insert(*op, notice);
             }
             Notice::Written { op, outcome } => {
-                self.ledger.written(outcome);
+                self.ledger.written(outcome, self.watch.breach().is_none());
                 self.outcomes.insert(*op, notice);
             }
             _ => {}

@@ -30,6 +30,63 @@ pub(crate) struct SimCheckArgs {
     /// Print the script of the first seed instead of playing it
     #[arg(long)]
     pub(crate) print_script: bool,
+    /// No seeds: explore small worlds, every order of everything that may happen
+    #[arg(long, conflicts_with_all = ["seeds", "nodes", "minutes", "worlds", "jobs", "shrink", "print_script"])]
+    pub(crate) exhaustive: bool,
+    #[command(flatten)]
+    pub(crate) small: SmallWorldArgs,
+}
+
+/// What small worlds are like, with `--exhaustive`.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SmallWorldArgs {
+    /// With --exhaustive: entries of the successor lists
+    #[arg(long, value_name = "R", default_value_t = 2, requires = "exhaustive", value_parser = clap::value_parser!(u16).range(1..=8))]
+    pub(crate) list: u16,
+    /// With --exhaustive: nodes that join the first one
+    #[arg(long, value_name = "N", default_value_t = 2, requires = "exhaustive", value_parser = clap::value_parser!(u8).range(0..=4))]
+    pub(crate) joins: u8,
+    /// With --exhaustive: nodes that die
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "exhaustive", value_parser = clap::value_parser!(u8).range(0..=4))]
+    pub(crate) failures: u8,
+    /// With --exhaustive: verdicts "dead" about live neighbours
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "exhaustive", value_parser = clap::value_parser!(u8).range(0..=2))]
+    pub(crate) false_suspicions: u8,
+    /// With --exhaustive: the dead may join again
+    #[arg(long, requires = "exhaustive")]
+    pub(crate) rejoins: bool,
+    /// With --exhaustive: which messages take time besides answers that bring lists
+    #[arg(
+        long,
+        value_name = "KIND,..",
+        value_delimiter = ',',
+        requires = "exhaustive",
+        value_enum
+    )]
+    pub(crate) slow: Vec<SlowKind>,
+    /// With --exhaustive: stop at so many states
+    #[arg(long, value_name = "S", default_value_t = 20_000_000, requires = "exhaustive")]
+    pub(crate) max_states: u64,
+    /// With --exhaustive: stop so many steps from the first state [default: never]
+    #[arg(long, value_name = "D", requires = "exhaustive")]
+    pub(crate) max_depth: Option<u32>,
+}
+
+/// Messages that may be overtaken by anything.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub(crate) enum SlowKind {
+    /// All of them.
+    All,
+    /// Pings of RECTIFY and of a served join.
+    Pings,
+    /// Questions of STABILIZE and of its step 2.
+    Questions,
+    /// Notifications.
+    Notifications,
+    /// Word of a candidate.
+    Candidates,
+    /// Pushes; they are lost otherwise.
+    Pushes,
 }
 
 /// What happens in the worlds.

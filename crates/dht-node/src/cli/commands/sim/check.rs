@@ -1,5 +1,7 @@
 //! `sim check`: sweeps of seeds over random worlds.
 
+mod exhaustive;
+
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -42,6 +44,9 @@ pub(super) fn run(
     deadline: Deadline,
     output: Output,
 ) -> Result<Exit, Failure> {
+    if args.exhaustive {
+        return exhaustive::run(&args.small, deadline, output);
+    }
     let kind = match args.worlds {
         WorldKind::Any => check::WorldKind::Any,
         WorldKind::Steps => check::WorldKind::Steps,
