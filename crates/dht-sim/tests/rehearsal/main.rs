@@ -11,3 +11,4 @@ mod planted;
 mod random_worlds;
 mod registers;
 mod scenarios;
+mod sweep;
