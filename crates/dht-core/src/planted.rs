@@ -1,7 +1,7 @@
 //! The naive rules of 2001, to be planted in simulated nodes: whoever doubts the checkers of a
 //! simulator plants one and watches them cry. No node that is run for its sake has any.
 
-/// One rule, broken as published Chords break it (`docs/protocol.md`, "Why not the 2001 protocol").
+/// One rule, broken as published Chords break it (`docs/protocol.md`, "Upkeep").
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Planted {
     /// A node takes its successor's predecessor for its successor without asking whether it lives.

@@ -1,7 +1,7 @@
 //! Nobody takes one for its head that it has itself found dead.
 //!
-//! Source: `docs/protocol.md`, "Never adopt a pointer that has not itself just answered", and scenario
-//! S12: a reply that arrives after its sender was found dead is void. Condition: the verdict was
+//! Source: `docs/protocol.md`, "Upkeep": no pointer is adopted that has not itself just answered; and
+//! scenario S12: a reply that arrives after its sender was found dead is void. Condition: the verdict was
 //! right, and the head was not in the list already, where a list copied whole may bring it before it
 //! is dropped again.
 

@@ -1,5 +1,5 @@
-//! Rules of upkeep that exhaustive exploration found missing (`docs/simulation.md`, "Exhaustive
-//! exploration"), each where a single node shows it.
+//! Rules of upkeep that were found missing by trying everything in small worlds, each where a single
+//! node shows it (`docs/simulation.md`, "Exhaustive exploration").
 
 use crate::event::RpcId;
 use crate::message::ring::{Neighbors, Response};
