@@ -22,6 +22,7 @@ pub(crate) struct Links {
     predecessor: Option<Contact>,
     predecessors: Vec<Contact>,
     stamp: u64,
+    changes: u64,
 }
 
 impl Links {
@@ -43,6 +44,7 @@ impl Links {
             predecessor: None,
             predecessors: Vec::new(),
             stamp,
+            changes: 0,
         }
     }
 
@@ -97,6 +99,7 @@ impl Links {
         let list = self.back(behind);
         let changed = !same(&list, &self.predecessors);
         self.predecessors = list;
+        self.changes = self.changes.wrapping_add(u64::from(changed));
         changed
     }
 
@@ -140,6 +143,11 @@ impl Links {
     /// has no claim to the place of an older one; it has to be let in again.
     pub(crate) fn renew(&mut self, contact: &Contact) {
         let newer = |held: &mut Contact| {
+            // Another place of the same number belongs to another peer: its record, which lies
+            // elsewhere in memory, need not be looked at.
+            if held.index == contact.index && held.id != contact.id {
+                return;
+            }
             let same_life =
                 held.key() == contact.key() && held.incarnation() == contact.incarnation();
             if same_life && held.record.sequence() < contact.record.sequence() {
@@ -159,7 +167,7 @@ impl Links {
 
     /// Starts to count changes anew; see [`crate::node::steer`].
     pub(crate) fn forget_stamp(&mut self) {
-        self.stamp = 0;
+        (self.stamp, self.changes) = (0, 0);
     }
 
     pub(crate) fn me(&self) -> &Contact {
@@ -188,6 +196,11 @@ impl Links {
     /// Changes whenever successor list, predecessor or own record do.
     pub(crate) fn stamp(&self) -> u64 {
         self.stamp
+    }
+
+    /// How often anything here has changed, the predecessor list included.
+    pub(crate) fn changes(&self) -> u64 {
+        self.changes
     }
 
     /// Whether there is any neighbour at all.
@@ -273,6 +286,7 @@ impl Links {
             self.predecessors.clear();
         }
         self.stamp = self.stamp.wrapping_add(1);
+        self.changes = self.changes.wrapping_add(1);
     }
 }
 

@@ -245,6 +245,12 @@ impl Node {
         self.ring.links().predecessors()
     }
 
+    /// Changes whenever one of the lists or the predecessor does: who has looked at this value need not
+    /// look at them again.
+    pub fn links_version(&self) -> u64 {
+        self.ring.links().changes()
+    }
+
     /// Whether the node is alone because it never had a neighbour or all of them left.
     pub fn is_alone(&self) -> bool {
         self.ring.is_alone()

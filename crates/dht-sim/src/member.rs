@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use dht_core::message::client::NodeState;
 use dht_core::node::Node;
 use dht_core::peer::Signature;
 use dht_core::{Contact, Id, Instant, PeerKey, PeerRecord};
@@ -25,6 +26,8 @@ pub(crate) struct Member {
     pub(crate) ahead_us: u64,
     /// When its life began.
     pub(crate) began: Instant,
+    /// State, whether alone, and version of its links when it was looked at last.
+    pub(crate) seen: Option<(NodeState, bool, u64)>,
     /// In which window it sent messages last, and how many.
     pub(crate) sent: (u64, u64),
     /// Its process is stopped: nothing happens in it, and what comes in waits.

@@ -500,6 +500,11 @@ impl World {
             self.deadlines.extend(next.map(|at| (at, n)));
             member.deadline = next;
         }
+        let seen = (member.node.state(), member.node.is_alone(), member.node.links_version());
+        if member.seen == Some(seen) {
+            return;
+        }
+        member.seen = Some(seen);
         if !self.watch.is_news(&member.node) {
             return;
         }

@@ -61,6 +61,7 @@ impl World {
             leaves_for_good: false,
             ahead_us,
             began: self.now,
+            seen: None,
             sent: (0, 0),
             is_paused: false,
         };
