@@ -6,7 +6,7 @@ use std::process::Command;
 use cargo_metadata::semver::Version;
 use cargo_metadata::{DependencyKind, Metadata, MetadataCommand, Package};
 
-use dht_tests::workspace::{read, root};
+use dht_tests::workspace::{files, read, root};
 
 /// Which of our crates each of our crates may name, in any section of its manifest.
 const MAY_NAME: [(&str, &[&str]); 7] = [
@@ -121,6 +121,16 @@ fn below(metadata: &Metadata, package: &Package) -> BTreeSet<String> {
         }
     }
     names
+}
+
+/// The naive rules that tests plant in simulated nodes must not reach one that is run for its sake.
+#[test]
+fn naive_rules_stay_in_the_simulator() {
+    for (path, text) in files(&[".rs"]).into_iter().map(|path| (path.clone(), read(path))) {
+        let is_run = ["crates/dht-node", "crates/dht-net", "crates/dht-store", "examples"];
+        let is_run = is_run.iter().any(|part| path.starts_with(part));
+        assert!(!is_run || !text.contains("planted"), "{} plants a rule", path.display());
+    }
 }
 
 #[test]

@@ -6,10 +6,13 @@
 //! of [`invariants`] are checked.
 //!
 //! - [`script`] plays one scenario, step by step (`dht-node sim script`);
+//! - [`check`] draws such scripts from seeds, in which everything goes wrong that can be named, and cuts
+//!   down what fails (`dht-node sim check`);
+//! - [`explore`] tries out everything that can happen in a small world
+//!   (`dht-node sim check --exhaustive`);
+//! - [`churn`] measures lookups and traffic while members come and go (`dht-node sim churn`);
 //! - [`hops`] walks lookups over rings of any size, by the rule that real nodes route by
-//!   (`dht-node sim hops`);
-//!
-//! - [`explore`] tries out everything that can happen in a small world.
+//!   (`dht-node sim hops`).
 //!
 //! `docs/simulation.md` shows how to use them.
 
