@@ -96,8 +96,7 @@ fn what_is_not_built_says_so() {
         &["repair"],
         &["bench"],
     ];
-    for words in ["repair --now --json", "placement locate --json", "sim check --seeds 1..2 --json"]
-    {
+    for words in ["repair --now --json", "placement locate --json"] {
         let said = run(&words.split(' ').collect::<Vec<_>>()).expect(2);
         assert_eq!(said.error_code(), "usage", "{words}: {said}");
     }

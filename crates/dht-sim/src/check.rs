@@ -45,8 +45,9 @@ pub enum WorldKind {
     /// rings are small, and `minutes` has no say.
     Steps,
     /// All nodes of an ideal ring are cut into two, three or four parts, by place or anyhow. Nothing
-    /// else happens. After the minutes the cut is healed, and there must be one ideal ring again
-    /// within [`MERGE_LIMIT_MS`].
+    /// else happens, but that registers are written before, and others while it is cut. After the
+    /// minutes the cut is healed, there must be one ideal ring again within [`MERGE_LIMIT_MS`], and a
+    /// minute later everything acknowledged must be found by every member.
     Partition,
 }
 

@@ -95,6 +95,8 @@ fn draw(rng: &mut Pcg64Mcg, per_mille: u32) -> bool {
 /// Which ways are cut at the moment.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Cuts {
+    /// How many partitions there have been, and heals.
+    count: u64,
     groups: BTreeMap<u64, usize>,
     one_way: BTreeSet<(u64, u64)>,
     misdirected: BTreeSet<u64>,
@@ -103,6 +105,7 @@ pub(crate) struct Cuts {
 impl Cuts {
     /// Only members of the same group reach each other; nodes named in none form one more group.
     pub(crate) fn partition(&mut self, groups: &[Vec<u64>]) {
+        self.count += 1;
         self.groups.clear();
         for (at, group) in groups.iter().enumerate() {
             self.groups.extend(group.iter().map(|n| (*n, at + 1)));
@@ -127,7 +130,7 @@ impl Cuts {
 
     /// All ways are open again.
     pub(crate) fn heal(&mut self) {
-        *self = Cuts::default();
+        *self = Cuts { count: self.count + 1, ..Cuts::default() };
     }
 
     /// Puts a node into the group of another one: a joiner belongs where it joins.
@@ -147,6 +150,11 @@ impl Cuts {
     pub(crate) fn both_ways(&self, a: u64, b: u64) -> bool {
         let reaches = |from, to| self.lets_through(from, to) && !self.is_misdirected(to);
         reaches(a, b) && reaches(b, a)
+    }
+
+    /// Changes with every partition and heal.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
     }
 
     /// The group of a node: 0 unless a partition named it.

@@ -1,6 +1,6 @@
 //! What was acknowledged to those who write registers, and what became of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use dht_core::event::{OpId, ReadOutcome, WriteOutcome};
 use dht_core::register::{Ballot, Key};
@@ -15,19 +15,24 @@ pub(crate) struct Ledger {
     /// Reads under way: which register, what had been promised when it began, and how many
     /// conditions had been broken.
     reads: BTreeMap<OpId, (Id, Option<Ballot>, u64)>,
+    /// In which parts of which cut each register was written, since it was last written in calm.
+    writers: BTreeMap<Id, BTreeSet<Part>>,
     /// Whether lists are too short for the copies: then nothing is promised.
     is_closed: bool,
     /// When repair was hindered last.
     hindered: Option<Instant>,
 }
 
+/// Which cut, counted from the first, and which part of it.
+pub(crate) type Part = (u64, usize);
+
 /// One register as it was acknowledged last.
 #[derive(Clone, Debug)]
 pub(crate) struct Promise {
     pub(crate) key: Key,
     pub(crate) ballot: Ballot,
-    /// Whether readers must find it: until there are views, two parts of a cut ring may both write.
-    pub(crate) is_calm: bool,
+    /// No condition of the ring's invariants was broken when it was written.
+    is_calm: bool,
     acks: usize,
     /// When holders of it died, within the window.
     deaths: Vec<Instant>,
@@ -51,6 +56,14 @@ impl Ledger {
         Ledger { is_closed, ..Ledger::default() }
     }
 
+    /// A write begins, in this part of a cut ring if it is one.
+    pub(crate) fn writing(&mut self, key: Id, part: Option<Part>) {
+        match part {
+            Some(part) => _ = self.writers.entry(key).or_default().insert(part),
+            None => _ = self.writers.remove(&key),
+        }
+    }
+
     /// A write came to its end.
     /// `is_calm`: no condition of the ring's invariants was broken then.
     pub(crate) fn written(&mut self, outcome: &WriteOutcome, is_calm: bool) {
@@ -69,7 +82,8 @@ impl Ledger {
 
     /// A read begins.
     pub(crate) fn reading(&mut self, op: OpId, key: Id, breaches: u64) {
-        let promised = self.promises.get(&key).filter(|held| held.is_calm).map(|held| held.ballot);
+        let promised = self.promises.get(&key).filter(|held| held.is_calm);
+        let promised = promised.map(|held| held.ballot);
         self.reads.insert(op, (key, promised, breaches));
     }
 
@@ -105,6 +119,14 @@ impl Ledger {
             promise.deaths.push(now);
             promise.deaths.len() < promise.acks.min(copies)
         });
+    }
+
+    /// What readers must find once all is well. Until there are views, two parts of a cut ring may both
+    /// write a register, and one of the two wins; then nothing is promised.
+    pub(crate) fn readable(&self) -> impl Iterator<Item = &Promise> {
+        let wrote = |key: &Id| self.writers.get(key).map_or(0, BTreeSet::len);
+        let promises = self.promises.iter();
+        promises.filter(move |(key, held)| held.is_calm || wrote(key) == 1).map(|(_, held)| held)
     }
 
     /// What must be there.

@@ -257,6 +257,9 @@ impl World {
         let mut operation = [0; 16];
         operation[..8].copy_from_slice(&op.0.to_be_bytes());
         let operation = OperationId(operation);
+        // A breach may outlive the cut that made it; only where nothing is broken nobody else writes.
+        let part = (self.breach().is_some()).then(|| (self.cuts.count(), self.cuts.group(n)));
+        self.ledger.writing(key.id(), part);
         self.command(n, Command::Write { op, key, operation, value });
         op
     }
@@ -354,8 +357,7 @@ impl World {
 
     /// The registers that readers must find as they were acknowledged last, or newer.
     pub fn promises(&self) -> impl Iterator<Item = (&Key, Ballot)> {
-        let held = self.ledger.promises().map(|(_, held)| held);
-        held.filter(|held| held.is_calm).map(|held| (&held.key, held.ballot))
+        self.ledger.readable().map(|held| (&held.key, held.ballot))
     }
 
     /// Whether nothing keeps this world from being ideal; then the conditions of the invariants hold

@@ -1,6 +1,7 @@
 //! Draws the script of a seed.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::time::Duration;
 
 use rand::{RngExt, SeedableRng};
@@ -19,6 +20,8 @@ const DEEDS_PER_MINUTE: u64 = 12;
 const REST_MS: u64 = 3_600_000;
 /// How long copies may take to get where they should be, before everything is read: the repair window.
 const REPAIR_MS: u64 = 60_000;
+/// How long writes may take before the ring is cut: the longest time of a register operation.
+const WRITE_MS: u64 = 20_000;
 /// Registers that are written and read.
 const KEYS: u64 = 16;
 
@@ -145,10 +148,25 @@ impl Artist {
         self.depth = None;
         self.kinds.clear();
         self.begin(self.config.nodes);
+        self.writes(0..KEYS);
+        self.wait(WRITE_MS);
         self.partition(2 + seed % 3);
-        self.wait(self.config.minutes * 60_000);
+        let minutes = self.config.minutes * 60_000;
+        self.wait(minutes / 2);
+        // Whoever writes a register now is the only one: no two parts write the same.
+        self.writes(KEYS..2 * KEYS);
+        self.wait(minutes - minutes / 2);
         self.steps.push(Step::Heal);
         self.steps.push(Step::UntilIdeal(MERGE_LIMIT_MS));
+        self.wait(REPAIR_MS);
+        self.steps.push(Step::Expect(Expectation::Data));
+    }
+
+    fn writes(&mut self, keys: Range<u64>) {
+        for key in keys {
+            let Some(node) = self.pick() else { return };
+            self.steps.push(Step::Put { key, node });
+        }
     }
 
     fn begin(&mut self, count: u64) {

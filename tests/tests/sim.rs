@@ -1,0 +1,49 @@
+//! `sim check`: worlds made up, without a node.
+
+use dht_tests::client::run;
+
+/// Every seed is a world, a script can be had of each, and the same seed gives the same.
+#[test]
+fn seeds_are_worlds_that_hold() {
+    let args = ["sim", "check", "--seeds", "1..4", "--nodes", "12", "--minutes", "2", "--json"];
+    let said = run(&args).expect(0).json();
+    assert_eq!(
+        (said["seeds"].as_u64(), said["violations"].as_array().map(Vec::len)),
+        (Some(4), Some(0))
+    );
+    assert_eq!(run(&args).expect(0).json(), said);
+    let folder = tempfile::tempdir().expect("a temporary directory");
+    let script = folder.path().join("one.script");
+    let printed =
+        run(&["sim", "check", "--seeds", "3", "--nodes", "12", "--print-script"]).expect(0);
+    std::fs::write(&script, &printed.stdout).expect("writable");
+    let path = script.to_str().expect("UTF-8");
+    let played = run(&["sim", "script", path, "--seed", "3", "--json"]).expect(0).json();
+    assert_eq!(played["ok"], true, "{played}");
+}
+
+/// All there is of a small world is looked into; a bound is told as one.
+#[test]
+fn small_worlds_are_explored() {
+    let explore = ["sim", "check", "--exhaustive", "--joins", "1", "--failures", "1", "--json"];
+    let said = run(&explore).expect(0).json();
+    assert_eq!((&said["closed"], &said["violations"]), (&true.into(), &serde_json::json!([])));
+    let bounded = [&explore[..], &["--slow", "all", "--max-states", "500"]].concat();
+    assert_eq!(run(&bounded).expect(0).json()["closed"], false);
+}
+
+/// What makes no sense is a usage error that names the flag.
+#[test]
+fn flags_that_make_no_sense_are_named() {
+    let table: [(&[&str], &str); 5] = [
+        (&["--seeds", "5..1"], "--seeds"),
+        (&["--nodes", "2"], "--nodes"),
+        (&["--minutes", "0"], "--minutes"),
+        (&["--joins", "2"], "--exhaustive"),
+        (&["--exhaustive", "--seeds", "1..2"], "--seeds"),
+    ];
+    for (flags, name) in table {
+        let said = run(&[&["sim", "check"], flags].concat()).expect(2);
+        assert!(said.stdout.is_empty() && said.stderr.contains(name), "{said}");
+    }
+}
