@@ -20,6 +20,8 @@ const MAX_PEERS: usize = 4096;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Liveness {
     peers: BTreeMap<PeerKey, Peer>,
+    /// Lives that were being verified when a newer one of the same peer was heard of: they are over.
+    overtaken: Vec<Contact>,
 }
 
 #[derive(Clone, Debug)]
@@ -167,6 +169,12 @@ impl Liveness {
         Some(Verdict::Dead(contact.clone()))
     }
 
+    /// The next life whose verification ended because a newer one was heard of. Whoever waits for the
+    /// verdict would wait for ever.
+    pub(crate) fn pop_overtaken(&mut self) -> Option<Verdict> {
+        self.overtaken.pop().map(Verdict::LongDead)
+    }
+
     /// Whether this life of a peer was found dead.
     pub(crate) fn is_dead(&self, contact: &Contact) -> bool {
         self.peers.get(&contact.key()).is_some_and(|peer| {
@@ -220,7 +228,12 @@ impl Liveness {
         };
         let peer = self.peers.entry(contact.key()).or_insert_with(fresh);
         if peer.incarnation < contact.incarnation() {
-            *peer = fresh();
+            let before = std::mem::replace(peer, fresh());
+            if let Stage::Direct(asked) | Stage::Testified(asked) | Stage::Indirect(asked) =
+                before.stage
+            {
+                self.overtaken.push(asked);
+            }
         }
         peer
     }
@@ -317,5 +330,16 @@ mod tests {
         assert_eq!(liveness.heard(&old, out.now), None);
         assert_eq!(liveness.verify(&mut out, &old), Some(Verdict::LongDead(old)));
         assert!(!liveness.is_dead(&new));
+    }
+
+    #[test]
+    fn a_new_life_ends_the_verification_of_the_old_one() {
+        let (mut liveness, mut out) = (Liveness::default(), outbox());
+        let (old, new) = (contact_in_life(7, 1), contact_in_life(7, 2));
+        assert_eq!(liveness.verify(&mut out, &old), None);
+        assert_eq!(liveness.pop_overtaken(), None);
+        assert_eq!(liveness.heard(&new, out.now), None);
+        assert_eq!(liveness.pop_overtaken(), Some(Verdict::LongDead(old)));
+        assert_eq!(liveness.pop_overtaken(), None);
     }
 }

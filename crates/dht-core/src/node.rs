@@ -453,6 +453,9 @@ impl Node {
 
     /// Carries what one machine found to the others, until nothing is left to carry.
     fn wire(&mut self) {
+        while let Some(verdict) = self.liveness.pop_overtaken() {
+            self.on_verdict(Some(verdict));
+        }
         let mut links_changed = false;
         while let Some(change) = self.ring.pop_change() {
             match change {

@@ -38,6 +38,8 @@ pub(crate) struct Ring {
     deferred: VecDeque<Question>,
     /// Joins that wait until the head is verified.
     joins_waiting: Vec<(ReplyId, Contact)>,
+    /// A head that does not answer us, and for which a neighbour has just vouched: it lives.
+    vouched: Option<Contact>,
     /// The joiner let in last, and when. Of an isolated node it may ask for neighbors before it has
     /// notified.
     guest: Option<(Contact, Instant)>,
@@ -121,6 +123,7 @@ impl Ring {
             operation: None,
             deferred: VecDeque::new(),
             joins_waiting: Vec::new(),
+            vouched: None,
             guest: None,
             rectify: None,
             notified: VecDeque::new(),
@@ -247,6 +250,9 @@ impl Ring {
     /// The failure detector found it alive after all.
     pub(crate) fn on_alive(&mut self, out: &mut Outbox, alive: &Contact) {
         self.rectify_on_verdict(out, alive, false);
+        if !self.joins_waiting.is_empty() {
+            self.vouched = Some(alive.clone());
+        }
         self.wake_joins();
         self.settle(out);
     }
@@ -388,6 +394,8 @@ impl Ring {
             }
         }
         if self.operation.is_none() {
+            // Every join that waited has been served.
+            self.vouched = None;
             out.timers.stop(Timer::Deferred);
             self.flush_push(out);
         }

@@ -24,6 +24,14 @@ impl Ring {
         let head = self.links.successors().iter().find(|entry| entry.id != joiner.id).cloned();
         match head {
             None => self.welcome(out, reply, joiner),
+            // We do not reach it ourselves, but the verdict that the join waited for is that it lives;
+            // another ping would only lead to another verdict.
+            Some(head)
+                if between(me, joiner.id, head.id)
+                    && self.vouched.take_if(|held| held.id == head.id).is_some() =>
+            {
+                self.welcome(out, reply, joiner);
+            }
             Some(head) if between(me, joiner.id, head.id) => {
                 let rpc = out.call(CallOwner::ServeJoin, &head, Request::Ping);
                 self.operation = Some(Operation::ServeJoin { rpc, head, joiner, reply });

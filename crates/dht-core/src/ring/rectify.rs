@@ -130,14 +130,22 @@ impl Ring {
     /// A verdict about somebody; if it is the predecessor that a notifier waits to replace, that is
     /// decided now.
     pub(super) fn rectify_on_verdict(&mut self, out: &mut Outbox, about: &Contact, dead: bool) {
-        if dead && self.rectify.as_ref().is_some_and(|held| held.notifier.id == about.id) {
+        // A verdict is about one life; a newer one is another matter.
+        let is_about =
+            |held: &Contact| held.id == about.id && held.incarnation() <= about.incarnation();
+        if dead && self.rectify.as_ref().is_some_and(|held| is_about(&held.notifier)) {
             self.rectify = None;
             return;
         }
         let Some(rectify) = self.rectify_at(Stage::Verdict, |_| true) else { return };
-        let is_predecessor = self.links.predecessor().is_some_and(|held| held.id == about.id);
+        let predecessor = self.links.predecessor();
+        let is_reborn = predecessor.is_some_and(|held| held.id == about.id && !is_about(held));
+        let is_predecessor = predecessor.is_some_and(is_about);
         let keeps = out.is_planted(Planted::KeepDeadPredecessor);
-        if is_predecessor && dead && !keeps {
+        if is_reborn {
+            self.rectify = None;
+            self.queue_notifier(rectify.notifier, rectify.behind);
+        } else if is_predecessor && dead && !keeps {
             self.changes.push_back(Change::Removed { contact: about.clone(), for_good: false });
             self.adopt_predecessor(rectify);
         } else if is_predecessor || self.links.predecessor().is_none() {

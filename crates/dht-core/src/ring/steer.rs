@@ -17,6 +17,7 @@ impl Ring {
             operation,
             deferred: _,
             joins_waiting: _,
+            vouched: _,
             guest,
             rectify: _,
             notified: _,

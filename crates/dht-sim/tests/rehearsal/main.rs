@@ -6,6 +6,7 @@ mod checkers;
 mod common;
 mod drawn_scripts;
 mod exploration;
+mod found;
 mod hops;
 mod planted;
 mod random_worlds;

@@ -1,0 +1,39 @@
+//! Scripts that once failed, each with the seeds that showed it and others.
+
+use dht_sim::script::{parse, run};
+
+fn holds(text: &str) {
+    let script = parse(text).expect("every line is a step");
+    for seed in 1..=12 {
+        let outcome = run(&script, seed);
+        assert!(outcome.ok, "seed {seed}, line {}: {:#?}", outcome.step, outcome.problems);
+    }
+}
+
+/// 2 was waiting for a verdict about the first life of 0 when it heard of the second: it waited for
+/// ever, and took no predecessor any more.
+#[test]
+fn a_verdict_about_a_life_that_is_over_comes() {
+    holds(
+        "depth 2\nring 0 1 2 3 4\npartition 1\nwait 1330\nfail 0\nwait 1290\nrestart 0\nheal\n\
+         quiet\nexpect ring 0 1 2 3 4\n",
+    );
+}
+
+/// 8857 reaches its head only through others: a joiner waited while it was verified, again and again.
+#[test]
+fn a_head_that_others_reach_does_not_keep_joiners_out() {
+    holds(
+        "ring 8857 9143 797\ncut 9143 797\njoin 9144 via 8857\nwait 5000\nheal\nquiet\n\
+         expect ring 797 8857 9143 9144\n",
+    );
+}
+
+/// An isolated node lets others in, but has no list to give.
+#[test]
+fn a_guest_of_an_isolated_node_gets_no_list() {
+    holds(
+        "depth 3\nring 2 3 5 11\njoin 0 via 3\njoin 8 via 0\nfail 2\nrestart 3\njoin 10 via 3\n\
+         quiet\nexpect ring 0 3 5 8 10 11\n",
+    );
+}
