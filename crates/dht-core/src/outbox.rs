@@ -279,11 +279,6 @@ impl Outbox {
         self.next
     }
 
-    /// A random number below `bound`, which is not 0.
-    pub(crate) fn random_below(&mut self, bound: usize) -> usize {
-        self.rng.random_range(0..bound.max(1))
-    }
-
     /// `period` times 0.5 to 1.5, so that nodes started together drift apart.
     pub(crate) fn jittered(&mut self, period: Duration) -> Duration {
         let whole = micros(period);

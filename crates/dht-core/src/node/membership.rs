@@ -51,6 +51,8 @@ pub(super) struct Joining {
     is_attempting: bool,
     /// The member to ask once it is known whether our own id is in use.
     pending: Option<Contact>,
+    /// The remembered peer that was pinged last to find a lost part of the ring.
+    probed: Option<Id>,
     /// When word of another part of the ring was last followed.
     last_unify: Option<crate::time::Instant>,
 }
@@ -288,12 +290,12 @@ impl Node {
         }
         self.check_round();
         let links = self.ring.links();
-        let mut strangers = self.remembered.contacts();
-        strangers.retain(|contact| !links.is_neighbor(contact.id));
-        if strangers.is_empty() {
-            return;
-        }
-        let chosen = strangers.swap_remove(self.out.random_below(strangers.len()));
+        // One after the other, clockwise, so that a round of probes misses nobody.
+        let last = self.joining.probed.unwrap_or(links.me().id);
+        let strangers = self.remembered.iter().filter(|held| !links.is_neighbor(held.id));
+        let next = strangers.min_by_key(|held| (held.id == last, last.distance_to(held.id)));
+        let Some(chosen) = next.cloned() else { return };
+        self.joining.probed = Some(chosen.id);
         self.ping_remembered(&chosen);
     }
 

@@ -37,3 +37,12 @@ fn a_guest_of_an_isolated_node_gets_no_list() {
          quiet\nexpect ring 0 3 5 8 10 11\n",
     );
 }
+
+/// 21 remembers three peers, one of which lives: a round of probes finds it, whatever chance says.
+#[test]
+fn a_round_of_probes_misses_nobody() {
+    holds(
+        "depth 3\nring 4 6 22 37\nfail 4\npartition 4 22\nfail 6\njoin 21 via 37\nleave 37\nheal\n\
+         quiet\nexpect ring 21 22\n",
+    );
+}
