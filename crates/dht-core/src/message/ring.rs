@@ -29,6 +29,18 @@ pub enum Routing {
     Full,
 }
 
+impl Routing {
+    /// As people write it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Routing::Successors => "successors",
+            Routing::BothWays => "both-ways",
+            Routing::Fingers => "fingers",
+            Routing::Full => "full",
+        }
+    }
+}
+
 /// "Who is next on the way to this key?"
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RouteQuery {

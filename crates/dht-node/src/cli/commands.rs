@@ -182,16 +182,6 @@ fn ring_id(id: RingId) -> String {
     format!("{:032x}", id.0)
 }
 
-/// The name of a routing.
-fn routing_name(routing: Routing) -> &'static str {
-    match routing {
-        Routing::Successors => "successors",
-        Routing::BothWays => "both-ways",
-        Routing::Fingers => "fingers",
-        Routing::Full => "full",
-    }
-}
-
 /// Reads the name of a routing that is built.
 fn builtin_routing(word: &str) -> Result<Routing, Failure> {
     match parse_routing(word) {

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-use dht_core::message::ring::Routing;
 use dht_core::stats::Histogram;
 use dht_core::theory::expected_mean;
 use serde::Serialize;
@@ -159,7 +158,7 @@ impl Tally {
             nodes: config.nodes,
             rate: config.rate,
             seed: config.seed,
-            routing: routing_name(config.routing),
+            routing: config.routing.as_str(),
             depth: config.depth,
             stabilize_every_ms: millis(config.stabilize_every),
             lookup_timeout_ms: millis(config.lookup_timeout),
@@ -202,15 +201,6 @@ impl Latency {
             values_us.get(at.saturating_sub(1)).map_or(0.0, |us| *us as f64 / 1000.0)
         };
         Latency { p50: rank(0.5), p90: rank(0.9), p99: rank(0.99), max: rank(1.0) }
-    }
-}
-
-fn routing_name(routing: Routing) -> &'static str {
-    match routing {
-        Routing::Successors => "successors",
-        Routing::BothWays => "both-ways",
-        Routing::Fingers => "fingers",
-        Routing::Full => "full",
     }
 }
 

@@ -14,6 +14,7 @@ use dht_core::planted::Planted;
 use dht_core::{Command, Config, Contact, Effect, Event, Id, Instant};
 
 use super::letters::{Bodies, Body, Letter, plain_request, plain_response};
+use super::steps::alarm_number;
 use super::summary::{Summary, is_closer};
 use super::table::Table;
 use super::{Flight, Pace, fingerprint};
@@ -56,23 +57,11 @@ impl Input {
                 (3 << 48) | ((from as u64) << 40) | (u64::from(rpc) << 32) | u64::from(body)
             }
             Input::Expire { rpc } => (4 << 40) | u64::from(rpc),
-            Input::Fire(alarm) => (5 << 40) | alarm_code(alarm),
+            Input::Fire(alarm) => (5 << 40) | alarm_number(alarm),
             Input::Seek { at, life } => (6 << 40) | place(at, life),
             Input::Probe { at, life } => (7 << 40) | place(at, life),
             Input::Bury { at, life } => (8 << 40) | place(at, life),
         }
-    }
-}
-
-fn alarm_code(alarm: Alarm) -> u64 {
-    match alarm {
-        Alarm::Stabilize => 0,
-        Alarm::Push => 1,
-        Alarm::AbandonQuery => 2,
-        Alarm::GiveUpRoutes => 3,
-        Alarm::SeekPlace => 4,
-        Alarm::MergeProbe => 5,
-        Alarm::RetryLookup(number) => 6 + number,
     }
 }
 

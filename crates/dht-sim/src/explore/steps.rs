@@ -34,7 +34,7 @@ impl Step {
         match self {
             Step::Deliver(at) => pack(0, at, 0),
             Step::Expire { at, rpc } => pack(1, at, rpc),
-            Step::Fire { at, alarm } => pack(2, at, alarm_number(alarm)),
+            Step::Fire { at, alarm } => pack(2, at, alarm_number(alarm) as u8),
             Step::Seek { at, host } => pack(3, at, host),
             Step::Fail(at) => pack(4, at, 0),
             Step::Suspect { at, about } => pack(5, at, about),
@@ -56,7 +56,8 @@ impl Step {
     }
 }
 
-fn alarm_number(alarm: Alarm) -> u8 {
+/// Numbers an alarm for packed steps and for the keys of what was worked out before.
+pub(super) fn alarm_number(alarm: Alarm) -> u64 {
     match alarm {
         Alarm::Stabilize => 0,
         Alarm::Push => 1,
@@ -64,7 +65,7 @@ fn alarm_number(alarm: Alarm) -> u8 {
         Alarm::GiveUpRoutes => 3,
         Alarm::SeekPlace => 4,
         Alarm::MergeProbe => 5,
-        Alarm::RetryLookup(number) => 6 + number as u8,
+        Alarm::RetryLookup(number) => 6 + number,
     }
 }
 

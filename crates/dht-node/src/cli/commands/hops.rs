@@ -4,7 +4,7 @@ use dht_core::message::client::NodeState;
 use dht_core::message::ring::Routing;
 use dht_core::theory;
 
-use super::{routing_name, with_client};
+use super::with_client;
 use crate::cli::args::{Globals, HopsArgs};
 use crate::cli::exit::{Exit, Failure, Kind};
 use crate::cli::hop_report::{HopFiles, HopRecord, off, show_error, show_off};
@@ -74,7 +74,7 @@ fn row(nodes: usize, depth: u16, exact: &ExactHops, measured: Option<SurveyRow>)
     let available = measured.is_some();
     let SurveyRow { hops, failed, timeouts } = measured.unwrap_or_default();
     HopRowJson {
-        routing: routing_name(routing),
+        routing: routing.as_str(),
         depth,
         mean: hops.mean(),
         stderr: hops.standard_error(),

@@ -3,7 +3,7 @@
 use dht_core::message::client::{DetourReason, LookupFailure, LookupReport};
 use dht_core::register::Key;
 
-use super::{builtin_routing, routing_name, with_client};
+use super::{builtin_routing, with_client};
 use crate::cli::args::{Globals, LookupArgs};
 use crate::cli::exit::{Exit, Failure, Kind};
 use crate::cli::json::{DetourJson, LookupJson, PeerJson, StepJson};
@@ -49,7 +49,7 @@ fn shape(key: &Key, report: LookupReport) -> Result<LookupJson, Failure> {
     Ok(LookupJson {
         key: KeyJson::of(key.as_bytes()),
         id: report.id,
-        routing: routing_name(report.routing),
+        routing: report.routing.as_str(),
         depth: report.depth,
         hops: report.hops,
         timeouts: report.timeouts,

@@ -7,7 +7,7 @@ use dht_core::stats::{
 };
 use dht_core::theory;
 
-use crate::cli::commands::{ring_id, routing_name};
+use crate::cli::commands::ring_id;
 use crate::cli::json::{
     AtRiskJson, DiskJson, HopCountsJson, LatencyJson, LookupsJson, PeerJson, RepairJson,
     RoutingCountsJson, StatsJson, StoreJson, TrafficJson, UpkeepJson,
@@ -32,7 +32,7 @@ pub(super) fn shape(stats: &StatsReport) -> StatsJson {
         estimated_nodes: stats.estimated_nodes,
         predecessor: stats.predecessor.as_ref().map(|contact| contact.id),
         successors: stats.successors.iter().map(|contact| contact.id).collect(),
-        routing: routing_name(stats.routing),
+        routing: stats.routing.as_str(),
         depth: stats.depth,
         lookups: LookupsJson {
             latency_us: latency,
@@ -75,7 +75,7 @@ pub(super) fn by_routing(
     nodes: u64,
 ) -> RoutingCountsJson {
     RoutingCountsJson {
-        routing: routing_name(routing),
+        routing: routing.as_str(),
         depth,
         count: counts.count(),
         failed: counts.failed,
