@@ -310,6 +310,11 @@ impl Ring {
         self.standing == Standing::Member && self.links.is_empty()
     }
 
+    /// Whether this one was let in last.
+    pub(crate) fn is_guest(&self, id: Id) -> bool {
+        self.guest.as_ref().is_some_and(|(guest, _)| guest.id == id)
+    }
+
     /// What the node owns: `(predecessor, me]`, everything when alone, nothing while in doubt.
     pub(crate) fn owned(&self) -> Option<Interval> {
         match self.standing {
@@ -344,10 +349,9 @@ impl Ring {
     fn answer(&mut self, out: &mut Outbox, question: Question) {
         match question {
             Question::Neighbors { reply, from, stamp } => {
-                let guest = self.guest.as_ref().is_some_and(|(guest, _)| guest.id == from.id);
                 let serves = match self.standing {
                     Standing::Member | Standing::Leaving => true,
-                    Standing::Isolated => guest,
+                    Standing::Isolated => self.is_guest(from.id),
                     Standing::Outside | Standing::Gone => false,
                 };
                 let response = match serves {

@@ -91,6 +91,15 @@ impl Node {
         }
     }
 
+    /// A member takes this node for its head or its predecessor. Whoever has no neighbour left may
+    /// know of nobody else that lives, and nobody else may be able to tell it: it asks there.
+    pub(super) fn counted_on(&mut self, from: &Contact) {
+        let is_isolated = self.ring.standing() == Standing::Isolated;
+        if is_isolated && self.leave.is_none() && !self.ring.is_guest(from.id) {
+            self.join(vec![from.clone()]);
+        }
+    }
+
     /// What an earlier life knew.
     pub(super) fn remember(&mut self, memory: Memory) {
         let Memory { mut contacts, open, alone } = memory;

@@ -50,6 +50,9 @@ impl Node {
         if acts_as_member {
             self.ring.links_mut().renew_life(&from);
         }
+        if matches!(request, Request::Neighbors { .. } | Request::Push(_)) {
+            self.counted_on(&from);
+        }
         let out = &mut self.out;
         match request {
             Request::Ping => {

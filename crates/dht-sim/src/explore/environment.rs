@@ -59,7 +59,8 @@ impl World {
 
     /// Whether the environment may kill this node: somebody who has a place survives, and the
     /// fault takes from nobody the last live entry of its list (`docs/protocol.md`,
-    /// "What must hold"). A list on its way to a joiner counts as that joiner's.
+    /// "What must hold"). A list on its way to a joiner counts as that joiner's. A false verdict
+    /// can part the ring, and then the only one that both parts know must not die either.
     pub(super) fn may_fail(&self, state: &State, place: usize) -> bool {
         let mut hosts: u8 = 0;
         let mut others = 0;
@@ -81,10 +82,29 @@ impl World {
         if others > 1 && state.running().any(|(at, node)| at != place && loses_list(at, node)) {
             return false;
         }
+        if state.suspicions < self.suspicions && !self.know_of_each_other(state, hosts) {
+            return false;
+        }
         let answers = |letter: &&Letter| letter.to() != place && letter.sort() == Sort::Answer;
         state.flight().iter().filter(answers).all(|letter| {
             let body = self.locals.bodies.get(letter.body());
             let_in_by(body, letter.from()).is_none_or(|list| list & hosts != 0)
         })
+    }
+
+    /// Whether these know of each other, in one direction at least and through others of them too.
+    fn know_of_each_other(&self, state: &State, hosts: u8) -> bool {
+        let knows = |(at, node): (usize, u32)| {
+            let known = self.locals.summary(node).remembered.iter();
+            known.fold(1u8 << at, |all, held| all | (1 << held.0)) & hosts
+        };
+        let groups: Vec<u8> =
+            state.running().filter(|(at, _)| hosts & (1 << at) != 0).map(knows).collect();
+        let mut met = groups.first().copied().unwrap_or(0);
+        for _ in &groups {
+            let touches = |group: &&u8| **group & met != 0;
+            met = groups.iter().filter(touches).fold(met, |all, group| all | group);
+        }
+        met == hosts
     }
 }

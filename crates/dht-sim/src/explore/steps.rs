@@ -90,6 +90,8 @@ pub(super) struct World {
     pub(super) list: usize,
     /// Whether a dead node may come back in a new life.
     pub(super) rejoins: bool,
+    /// How many false verdicts there are in all.
+    pub(super) suspicions: u8,
     pub(super) flight: Flight,
     /// Whether any kind of message takes no time.
     has_quick: bool,
@@ -100,13 +102,15 @@ pub(super) struct World {
 impl World {
     /// A world without a state.
     pub(super) fn new(plan: &Plan) -> World {
-        let Plan { list, joins, rejoins, flight, planted, .. } = *plan;
+        let Plan { list, joins, rejoins, false_suspicions: suspicions, flight, planted, .. } =
+            *plan;
         let Flight { questions, notifications, candidates, pushes, .. } = flight;
         World {
             locals: Locals::new(list, flight, planted),
             places: usize::from(joins) + 1,
             list: usize::from(list),
             rejoins,
+            suspicions,
             flight,
             has_quick: [questions, notifications, candidates, pushes].contains(&Pace::AtOnce),
             log: None,
@@ -436,6 +440,21 @@ mod tests {
         assert!(world.may_fail(&state, 2) && world.may_fail(&state, 0));
         world.apply(&mut state, Step::Fail(0));
         assert!(!world.may_fail(&state, 1), "the joiner would know nobody");
+    }
+
+    /// 1 takes 0 for dead and lets 2 in: 1 alone knows of both parts.
+    #[test]
+    fn the_only_one_that_both_parts_know_may_not_die() {
+        let plan = Plan { joins: 2, failures: 1, false_suspicions: 1, ..Plan::default() };
+        let mut world = World::new(&plan);
+        let mut state = world.first(2, 1, 1);
+        join(&mut world, &mut state, 1, 0);
+        world.apply(&mut state, Step::Suspect { at: 1, about: 0 });
+        let isolated = state;
+        join(&mut world, &mut state, 2, 1);
+        assert!(!world.may_fail(&state, 1), "0 and 2 never heard of each other");
+        assert!(world.may_fail(&state, 0), "1 and 2 know each other");
+        assert!(world.may_fail(&isolated, 1), "only 0 is left");
     }
 
     #[test]

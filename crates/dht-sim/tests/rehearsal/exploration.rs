@@ -32,6 +32,16 @@ fn one_join_one_failure_and_one_false_suspicion() {
     closes(Plan { false_suspicions: 1, ..Plan::default() });
 }
 
+/// Three joiners, a death and a false verdict, as far as they go within the bound: a node that is isolated
+/// and remembers only the dead is let in by those who still count on it.
+#[test]
+fn the_beginning_of_three_joins_a_failure_and_a_false_suspicion() {
+    let plan = Plan { joins: 3, false_suspicions: 1, max_states: 100_000, ..Plan::default() };
+    let report = explore(&plan, |_| {});
+    assert!(report.violations.is_empty(), "{:#?}", report.violations);
+    assert_eq!((report.unrepaired, report.unchecked), (0, 0), "{report:?}");
+}
+
 /// A node comes back to its place in another life.
 #[test]
 fn a_node_comes_back() {

@@ -145,3 +145,31 @@ fn an_isolated_node_that_finds_a_head_has_its_place_again() {
     rig.answer(is_question, Response::Neighbors(said(None, &[])));
     assert_eq!((rig.node.state(), rig.list()), (NodeState::Member, vec![20]));
 }
+
+/// Isolated, a node may remember nobody that lives, while a member counts on it that it never met.
+#[test]
+fn an_isolated_node_asks_whoever_counts_on_it_for_a_place() {
+    let isolated = || {
+        let mut rig = Rig::joined(40, &[]);
+        rig.bury(40);
+        assert_eq!(rig.node.state(), NodeState::Isolated);
+        rig.bury(40);
+        rig.sent.clear();
+        rig
+    };
+    let is_lookup = |request: &Request| matches!(request, Request::Route(_));
+    let neighbors = Request::Neighbors { stamp: None };
+    let mut rig = isolated();
+    rig.hear(70, neighbors.clone());
+    assert!(rig.asked(70, is_lookup), "it has a place, and ours is near it");
+
+    let mut rig = isolated();
+    rig.hear(70, Request::Join);
+    rig.hear(70, neighbors.clone());
+    assert!(!rig.asked(70, is_lookup), "one that was let in here will notify us");
+
+    let mut rig = isolated();
+    rig.event(Event::Command(Command::Leave));
+    rig.hear(70, neighbors);
+    assert!(rig.sent.is_empty(), "one that goes wants no place");
+}
