@@ -18,6 +18,7 @@ mod steps;
 mod story;
 mod summary;
 mod table;
+mod visited;
 
 use dht_core::planted::Planted;
 

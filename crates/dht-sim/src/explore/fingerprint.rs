@@ -1,5 +1,5 @@
-//! 128-bit fingerprints: two states with the same one are taken for the same state. With a hundred
-//! million states two different ones meet with a probability of about 1e-23.
+//! 128-bit fingerprints: two things with the same one are taken for the same thing. Of the fingerprints of
+//! states, which are the most, fewer bits are kept (`visited.rs`).
 
 use std::fmt::{self, Debug, Write};
 

@@ -5,6 +5,7 @@ use super::local::Flaw;
 use super::state::{MAX_PLACES, State};
 use super::steps::{Step, World};
 use super::table::Table;
+use super::visited::Visited;
 use super::{Plan, Progress, Report, Violation, Wrong};
 
 /// How many states lie between two reports of progress.
@@ -27,7 +28,7 @@ pub fn explore(plan: &Plan, mut progress: impl FnMut(&Progress)) -> Report {
 pub(super) struct Search {
     plan: Plan,
     pub(super) world: World,
-    seen: Table,
+    seen: Visited,
     /// For every state, in the order they were seen: from which one it was reached, and how.
     parents: Vec<(u32, u32)>,
     /// For every state: where the fair schedule goes from it while something is in flight, and how
@@ -63,7 +64,7 @@ impl Search {
         Search {
             plan: plan.clone(),
             world: World::new(plan),
-            seen: Table::default(),
+            seen: Visited::default(),
             parents: Vec::new(),
             follows: Vec::new(),
             waiting: Vec::new(),
