@@ -1,6 +1,31 @@
 //! `sim check`: worlds made up, without a node.
 
+use std::process::Stdio;
+
 use dht_tests::client::run;
+use dht_tests::process::command;
+use dht_tests::wait::wait_for;
+
+/// What came of it is told to a caller whose reader went away, too.
+#[test]
+fn a_reader_that_goes_makes_no_failure_a_success() {
+    let file = tempfile::NamedTempFile::new().expect("a temporary file");
+    std::fs::write(file.path(), "ring 0 2\nexpect ring 0\n").expect("writable");
+    for (flag, text) in [("--quiet", "for people"), ("--json", "for programs")] {
+        let path = file.path().to_str().expect("UTF-8");
+        let mut child = command(&["sim", "script", path, flag])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the binary can be started");
+        drop(child.stdout.take());
+        let ended = wait_for("the script ends", || {
+            child.try_wait().expect("it is ours").ok_or_else(|| "it runs".to_owned())
+        });
+        assert_eq!(ended.code(), Some(1), "{text}");
+    }
+}
 
 /// Every seed is a world, a script can be had of each, and the same seed gives the same.
 #[test]

@@ -31,6 +31,17 @@ pub(crate) enum Exit {
     Interrupted = 130,
 }
 
+impl Exit {
+    /// How a command ends that found this out and then said so. A reader who went away early changes
+    /// nothing of what was found: `sim check | head -1` must not turn a failure into a success.
+    pub(crate) fn having_said(self, said: Result<(), Failure>) -> Result<Exit, Failure> {
+        match said {
+            Ok(()) | Err(Failure::ReaderGone) => Ok(self),
+            Err(told) => Err(told),
+        }
+    }
+}
+
 /// Kinds of failure that scripts can tell apart; several may share an exit code.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Kind {

@@ -13,8 +13,8 @@ use crate::cli::units::{about_nodes, count, show_bytes};
 pub(super) fn run(globals: &Globals, output: Output) -> Result<Exit, Failure> {
     with_client(globals, async |client| {
         let json = shape(&client.stats().await?);
-        output.summary(&json, || for_people(&json))?;
-        Ok(if json.healthy { Exit::Done } else { Exit::Failed })
+        let exit = if json.healthy { Exit::Done } else { Exit::Failed };
+        exit.having_said(output.summary(&json, || for_people(&json)))
     })
 }
 

@@ -61,8 +61,8 @@ pub(super) fn run(
     let progress = output.progress();
     let args = args.clone();
     let report = deadline.bound_thread(move || sweep(&args, config, &progress))?;
-    output.result(&report, || for_people(&report))?;
-    Ok(if report.violations.is_empty() { Exit::Done } else { Exit::Failed })
+    let exit = if report.violations.is_empty() { Exit::Done } else { Exit::Failed };
+    exit.having_said(output.result(&report, || for_people(&report)))
 }
 
 fn sweep(args: &SimCheckArgs, config: CheckConfig, progress: &Progress) -> Report {

@@ -34,15 +34,13 @@ pub(super) fn run(
         });
         (outcome, last)
     })?;
-    output.result(&outcome, || for_people(&outcome, output))?;
-    if outcome.ok {
-        return Ok(Exit::Done);
-    }
-    if !output.is_json() {
+    let exit = if outcome.ok { Exit::Done } else { Exit::Failed };
+    let exit = exit.having_said(output.result(&outcome, || for_people(&outcome, output)))?;
+    if !outcome.ok && !output.is_json() {
         output.note("\nwhat happened last:");
         last.iter().for_each(|line| output.note(line));
     }
-    Ok(Exit::Failed)
+    Ok(exit)
 }
 
 fn read(file: &Path) -> Result<Vec<u8>, Failure> {

@@ -57,8 +57,8 @@ pub(super) fn run(
         })
     })?;
     let explored = Explored::of(report);
-    output.result(&explored, || explored.for_people())?;
-    Ok(if explored.violations.is_empty() { Exit::Done } else { Exit::Failed })
+    let exit = if explored.violations.is_empty() { Exit::Done } else { Exit::Failed };
+    exit.having_said(output.result(&explored, || explored.for_people()))
 }
 
 fn plan(args: &SmallWorldArgs) -> Plan {
