@@ -183,6 +183,8 @@ pub struct ScriptError {
 /// What may be wrong with a line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ScriptErrorKind {
+    /// There is nothing to play.
+    NoStep,
     /// No step begins with this word.
     UnknownStep {
         /// The word.
@@ -245,6 +247,9 @@ impl fmt::Display for ScriptError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "line {}: ", self.line)?;
         match &self.kind {
+            ScriptErrorKind::NoStep => {
+                write!(f, "nothing to play: `ring 0 2 4` would be a first step")
+            }
             ScriptErrorKind::UnknownStep { word } => write!(f, "'{word}' is no step"),
             ScriptErrorKind::Form { expected } => write!(f, "expected `{expected}`"),
             ScriptErrorKind::NoNumber { word } => write!(f, "'{word}' is no number"),

@@ -148,6 +148,10 @@ impl World {
     /// Like [`World::join`], at any point.
     pub fn join_at(&mut self, n: u64, id: Id, via: u64) {
         let Some(other) = self.members.get(&via).map(|held| held.me.clone()) else { return };
+        if self.is_running(n) && self.member(n).node.state() == NodeState::Leaving {
+            // A process that is started again while it still says goodbye has to end first.
+            self.fail(n);
+        }
         if !self.is_running(n) {
             self.begin_life(n, id, false);
             self.cuts.follow(n, via);
@@ -365,10 +369,18 @@ impl World {
     pub fn is_ideal(&mut self) -> bool {
         let is_ideal = self.flaws().is_empty();
         let is_any_paused = self.members.values().any(|held| held.is_running() && held.is_paused);
-        if is_ideal && !self.cuts.is_any() && !is_any_paused {
-            self.watch.is_quiet(self.now);
+        if is_ideal && !is_any_paused {
+            self.mended();
         }
         is_ideal
+    }
+
+    /// Everything is ideal: conditions that faults had broken hold again, unless faults have left parts that
+    /// never heard of each other. Each of those may be an ideal ring, and they stay two.
+    fn mended(&mut self) {
+        if !self.cuts.is_any() && self.placed_circles().len() < 2 {
+            self.watch.is_quiet(self.now);
+        }
     }
 
     /// Counts what would be sent from now on.
@@ -405,6 +417,12 @@ impl World {
     /// off, in one ring, with every list and predecessor as the order says.
     pub fn flaws(&self) -> Vec<Violation> {
         let links = self.watch.links();
+        self.placed_circles().iter().flat_map(|circle| ideal::check(links, circle)).collect()
+    }
+
+    /// Those who know of each other, where anybody has a place.
+    fn placed_circles(&self) -> Vec<Vec<Id>> {
+        let links = self.watch.links();
         let mut circles = self.id_circles();
         let is_paused = |id: &Id| {
             let member = self.numbers.get(id).and_then(|n| self.members.get(n));
@@ -417,7 +435,7 @@ impl World {
             state.is_some_and(|state| state != NodeState::Joining) && !is_paused(id)
         };
         circles.retain(|circle| circle.iter().any(has_place));
-        circles.iter().flat_map(|circle| ideal::check(links, circle)).collect()
+        circles
     }
 
     /// Those who know of each other and are not cut off: each list should be one ring.

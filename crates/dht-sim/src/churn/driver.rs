@@ -228,7 +228,7 @@ impl<'a> Driver<'a> {
 
     fn join(&mut self) {
         // Nobody can join where there is nobody to join through.
-        let Some(via) = self.draw_member() else { return };
+        let Some(via) = self.draw_host() else { return };
         let (n, id) = (self.next_number, random_id(&mut self.rng));
         self.world.join_at(n, id, via);
         self.next_number += 1;
@@ -373,7 +373,7 @@ impl<'a> Driver<'a> {
             if !held.is_member && now >= held.retry {
                 // Whom it was told of may have died.
                 held.retry = now.after(RETRY_EVERY);
-                if let Some(via) = self.draw_member() {
+                if let Some(via) = self.draw_host() {
                     self.world.join(held.n, via);
                 }
             }
@@ -438,6 +438,15 @@ impl<'a> Driver<'a> {
             }
         }
         self.living.iter().copied().find(|n| self.world.is_member(*n))
+    }
+
+    /// One that lets others in: a member, or where there is none, one that has lost all its neighbours.
+    fn draw_host(&mut self) -> Option<u64> {
+        let is_isolated = |world: &World, n| {
+            world.snapshot(n).is_some_and(|held| held.state == NodeState::Isolated)
+        };
+        self.draw_member()
+            .or_else(|| self.living.iter().copied().find(|n| is_isolated(&self.world, *n)))
     }
 
     fn draw_due(&mut self, process: Process) -> Instant {

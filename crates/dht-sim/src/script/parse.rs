@@ -16,11 +16,16 @@ use super::{
 /// sense, and says what was expected there.
 pub fn parse(text: &str) -> Result<Script, ScriptError> {
     let mut reader = Reader::default();
+    // Some editors begin a file with a byte order mark.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     for (at, line) in text.lines().enumerate() {
         let code = line.split('#').next().unwrap_or("").replace('|', " | ").to_ascii_lowercase();
         let words: Vec<&str> = code.split_whitespace().collect();
         let number = at + 1;
         reader.line(number, &words).map_err(|kind| ScriptError { line: number, kind })?;
+    }
+    if reader.steps.is_empty() {
+        return Err(ScriptError { line: 1, kind: ScriptErrorKind::NoStep });
     }
     Ok(Script { depth: reader.depth, is_timed: reader.is_timed, steps: reader.steps })
 }
@@ -382,9 +387,19 @@ mod tests {
     }
 
     #[test]
+    fn a_byte_order_mark_is_no_step() {
+        assert_eq!(parse("\u{feff}ring 0").expect("a step").steps.len(), 1);
+    }
+
+    #[test]
     fn a_line_that_makes_no_sense_is_named_with_what_was_expected() {
         let complaint = |text: &str| parse(text).expect_err(text).to_string();
         let table = [
+            ("", "line 1: nothing to play: `ring 0 2 4` would be a first step"),
+            (
+                "# only words\n\ndepth 2",
+                "line 1: nothing to play: `ring 0 2 4` would be a first step",
+            ),
             ("jump 1", "line 1: 'jump' is no step"),
             ("depth 0", "line 1: 0 must lie between 1 and 128"),
             ("ring 0\ndepth 2", "line 2: `depth` stands in the first line, once"),
@@ -436,8 +451,9 @@ mod tests {
 
     #[test]
     fn comments_and_blank_lines_are_nothing() {
-        let script = parse("# only words\n\n   \n\t# more\n").expect("nothing is fine");
-        assert_eq!(script, Script { depth: None, is_timed: false, steps: Vec::new() });
+        let script = parse("# only words\n\n   \nring 0\n\t# more\n").expect("one step");
+        let ring = Line { number: 4, step: Step::Ring(vec![0]) };
+        assert_eq!(script, Script { depth: None, is_timed: false, steps: vec![ring] });
     }
 
     #[test]

@@ -78,8 +78,8 @@ impl World {
             }
             self.run_until(calm);
         }
-        if !self.cuts.is_any() && self.flaws().is_empty() {
-            self.watch.is_quiet(self.now);
+        if self.flaws().is_empty() {
+            self.mended();
         }
         Ok(())
     }

@@ -46,3 +46,19 @@ fn a_round_of_probes_misses_nobody() {
          quiet\nexpect ring 21 22\n",
     );
 }
+
+/// Thirteen of 43 die at once, among them two whole lists and all who joined first: what is left are two
+/// parts that never heard of each other, each an ideal ring. That is no reason to expect one.
+#[test]
+fn parts_that_never_heard_of_each_other_stay_two_rings() {
+    let ring = "2 5 6 11 15 16 17 18 21 24 25 35 36 43 47 48 49 52 53 56 58 61 62 63 64 70 71 72 77 85 86 \
+                91 92 94 98 104 108 109 111 119 122 125 127";
+    let dead = [58, 5, 6, 92, 71, 64, 21, 62, 15, 2, 49, 63, 77];
+    let fails: String = dead.iter().map(|n| format!("fail {n}\n")).collect();
+    let text = format!(
+        "depth 3\ntimed\nring {ring}\n{fails}until ideal 3600000\nwait 1000\nslow 91 884\n"
+    );
+    let outcome = run(&parse(&text).expect("every line is a step"), 835);
+    assert!(outcome.ok && outcome.rings.len() == 2, "{:#?}", outcome.problems);
+    holds(&text);
+}
