@@ -55,6 +55,10 @@ fn small_worlds_are_explored() {
     assert_eq!((&said["closed"], &said["violations"]), (&true.into(), &serde_json::json!([])));
     let bounded = [&explore[..], &["--slow", "all", "--max-states", "500"]].concat();
     assert_eq!(run(&bounded).expect(0).json()["closed"], false);
+    let calm = run(&[&explore[..], &["--in-flight", "1"]].concat()).expect(0).json();
+    assert_eq!((&calm["closed"], &calm["in_flight"]), (&true.into(), &1.into()));
+    let fewer = calm["states"].as_u64() < said["states"].as_u64();
+    assert!(fewer && said["in_flight"].is_null(), "{calm} {said}");
 }
 
 /// What makes no sense is a usage error that names the flag.

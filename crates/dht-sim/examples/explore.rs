@@ -1,7 +1,7 @@
 //! Explores small worlds to the end and prints what was found:
 //! `cargo run --release -p dht-sim --example explore -- --list 2 --joins 2 --failures 1`.
 //!
-//! Further: `--false-suspicions N`, `--rejoins`, `--told N`, `--max-states N`, `--max-depth N`,
+//! Further: `--false-suspicions N`, `--rejoins`, `--told N`, `--in-flight N`, `--max-states N`, `--max-depth N`,
 //! `--max-violations N`, `--free` (everything takes time), and for each of `--pings`,
 //! `--questions`, `--notifications`, `--candidates` and `--pushes` one of `lost`, `at-once`, `slow`.
 
@@ -88,6 +88,7 @@ fn set_number(plan: &mut Plan, name: &str, value: u64) -> Result<(), Box<dyn std
         "--failures" => plan.failures = value.try_into()?,
         "--false-suspicions" => plan.false_suspicions = value.try_into()?,
         "--max-states" => plan.max_states = value,
+        "--in-flight" => plan.flight.in_flight = value.try_into()?,
         "--told" => plan.flight.told = value.try_into()?,
         "--max-depth" => plan.max_depth = value.try_into()?,
         "--max-violations" => plan.max_violations = value.try_into()?,

@@ -67,6 +67,9 @@ pub struct Flight {
     /// A node's STABILIZE timer fires while at most so many messages of its own that nobody answers
     /// are in flight.
     pub told: u8,
+    /// Nobody begins anything - no STABILIZE timer fires, nobody asks for a place - while so many
+    /// messages are in flight. With 2, every step of the ring is overtaken by any one other.
+    pub in_flight: u8,
 }
 
 /// How long one kind of message takes.
@@ -90,6 +93,7 @@ impl Flight {
             candidates: Pace::AtOnce,
             pushes: Pace::Lost,
             told: u8::MAX,
+            in_flight: u8::MAX,
         }
     }
 
@@ -102,6 +106,7 @@ impl Flight {
             candidates: Pace::Slow,
             pushes: Pace::Slow,
             told: u8::MAX,
+            in_flight: u8::MAX,
         }
     }
 }

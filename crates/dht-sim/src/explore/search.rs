@@ -360,6 +360,20 @@ mod tests {
         }
     }
 
+    /// Two answers on their way at a time show all that any number of them shows of three nodes.
+    #[test]
+    fn two_in_flight_reach_every_shape_of_three_nodes() {
+        let report = |in_flight| {
+            let flight = Flight { in_flight, ..Flight::answers() };
+            let report = explore(&Plan { flight, ..plan(2, 2) }, |_| {});
+            assert!(report.closed && report.violations.is_empty());
+            (report.shapes, report.states)
+        };
+        let (all, two, one) = (report(u8::MAX), report(2), report(1));
+        assert!(two.0 == all.0 && two.1 < all.1, "{two:?} of {all:?}");
+        assert!(one.0 < two.0 && one.1 < two.1, "{one:?} of {two:?}");
+    }
+
     #[test]
     fn where_the_search_ends_early_the_rest_is_checked() {
         for bound in [Plan { max_depth: 9, ..plan(2, 1) }, Plan { max_states: 900, ..plan(2, 1) }] {

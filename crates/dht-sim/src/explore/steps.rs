@@ -130,6 +130,7 @@ impl World {
     pub(super) fn steps(&self, state: &State) -> Vec<Step> {
         let mut steps = Vec::with_capacity(16);
         let alive = self.alive(state);
+        let may_begin = state.flight().len() < usize::from(self.flight.in_flight);
         for (at, letter) in state.flight().iter().enumerate() {
             if self.can_arrive(state, *letter) {
                 steps.push(Step::Deliver(at as u8));
@@ -147,7 +148,8 @@ impl World {
                 match alarm {
                     // While a query is under way it would only run again right after.
                     Alarm::Stabilize
-                        if summary.is_member()
+                        if may_begin
+                            && summary.is_member()
                             && !summary.is_in_doubt
                             && self.is_rested(state, place) =>
                     {
@@ -156,7 +158,7 @@ impl World {
                     Alarm::AbandonQuery | Alarm::GiveUpRoutes | Alarm::RetryLookup(_) => {
                         steps.push(Step::Fire { at, alarm: *alarm });
                     }
-                    Alarm::SeekPlace if summary.seeks => {
+                    Alarm::SeekPlace if may_begin && summary.seeks => {
                         let hosts = self.hosts(state, summary).map(|host| host as u8);
                         steps.extend(hosts.map(|host| Step::Seek { at, host }));
                     }
@@ -175,7 +177,7 @@ impl World {
                 steps.extend(near.into_iter().map(|about| Step::Suspect { at, about }));
             }
         }
-        if state.joins > 0 {
+        if may_begin && state.joins > 0 {
             for place in (0..self.places).filter(|place| self.may_start(state, *place)) {
                 let fits = |(_, node): &(usize, u32)| self.locals.summary(*node).would_host(place);
                 let hosts = state.running().filter(fits).map(|(host, _)| host as u8);

@@ -64,6 +64,10 @@ pub(crate) struct SmallWorldArgs {
         value_enum
     )]
     pub(crate) slow: Vec<SlowKind>,
+    /// With --exhaustive: nobody begins a step while so many messages are on their way [default: any
+    /// number may be]
+    #[arg(long, value_name = "N", requires = "exhaustive", value_parser = clap::value_parser!(u8).range(1..))]
+    pub(crate) in_flight: Option<u8>,
     /// With --exhaustive: stop at so many states
     #[arg(long, value_name = "S", default_value_t = 20_000_000, requires = "exhaustive")]
     pub(crate) max_states: u64,

@@ -17,6 +17,7 @@ struct Explored {
     failures: u8,
     false_suspicions: u8,
     rejoins: bool,
+    in_flight: Option<u8>,
     /// Different states.
     states: u64,
     /// Steps that were tried.
@@ -73,6 +74,7 @@ fn plan(args: &SmallWorldArgs) -> Plan {
             SlowKind::Pushes => flight.pushes = Pace::Slow,
         }
     }
+    flight.in_flight = args.in_flight.unwrap_or(u8::MAX);
     Plan {
         list: args.list,
         joins: args.joins,
@@ -100,6 +102,7 @@ impl Explored {
             failures: report.plan.failures,
             false_suspicions: report.plan.false_suspicions,
             rejoins: report.plan.rejoins,
+            in_flight: Some(report.plan.flight.in_flight).filter(|most| *most < u8::MAX),
             states: report.states,
             transitions: report.transitions,
             depth: report.depth,
