@@ -3,7 +3,7 @@
 use std::process::Stdio;
 
 use dht_tests::client::run;
-use dht_tests::process::command;
+use dht_tests::process::{command, signal_process};
 use dht_tests::wait::wait_for;
 
 /// What came of it is told to a caller whose reader went away, too.
@@ -27,6 +27,39 @@ fn a_reader_that_goes_makes_no_failure_a_success() {
     }
 }
 
+/// A signal ends a simulation with its exit code and, if asked, with an object.
+#[cfg(target_os = "linux")]
+#[test]
+fn simulations_can_be_interrupted() {
+    let endless: [&[&str]; 3] = [
+        &["sim", "churn", "--nodes", "500", "--rate", "1", "--minutes", "100000"],
+        &["sim", "check", "--seeds", "1..1000000"],
+        &["sim", "hops", "--nodes", "1000000", "--lookups", "100000000"],
+    ];
+    for (args, signal) in endless.into_iter().zip(["INT", "TERM", "INT"]) {
+        let child = command(&[args, &["--json"]].concat())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the binary can be started");
+        let status = format!("/proc/{}/status", child.id());
+        wait_for("it watches for signals", || {
+            let text = std::fs::read_to_string(&status).expect("it runs");
+            let caught = text.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+            let mask = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+            // Signals 2 and 15.
+            let watched = 1 << 1 | 1 << 14;
+            mask.filter(|mask| mask & watched == watched).ok_or_else(|| "not yet".to_owned())
+        });
+        signal_process(child.id(), signal);
+        let ended = child.wait_with_output().expect("it ends");
+        let said: serde_json::Value = serde_json::from_slice(&ended.stdout).expect("JSON");
+        assert_eq!(ended.status.code(), Some(130), "{args:?}");
+        assert_eq!(said["error"]["code"], "interrupted", "{args:?}");
+    }
+}
+
 /// Every seed is a world, a script can be had of each, and the same seed gives the same.
 #[test]
 fn seeds_are_worlds_that_hold() {
@@ -39,8 +72,11 @@ fn seeds_are_worlds_that_hold() {
     assert_eq!(run(&args).expect(0).json(), said);
     let folder = tempfile::tempdir().expect("a temporary directory");
     let script = folder.path().join("one.script");
-    let printed =
-        run(&["sim", "check", "--seeds", "3", "--nodes", "12", "--print-script"]).expect(0);
+    let print = ["sim", "check", "--seeds", "3", "--nodes", "12", "--print-script"];
+    let printed = run(&print).expect(0);
+    let object = run(&[&print[..], &["--json"]].concat()).expect(0).json();
+    assert_eq!(object["text"].as_str().map(str::as_bytes), Some(&printed.stdout[..]));
+    assert_eq!(object["seed"], 3);
     std::fs::write(&script, &printed.stdout).expect("writable");
     let path = script.to_str().expect("UTF-8");
     let played = run(&["sim", "script", path, "--seed", "3", "--json"]).expect(0).json();
@@ -64,7 +100,10 @@ fn small_worlds_are_explored() {
 /// What makes no sense is a usage error that names the flag.
 #[test]
 fn flags_that_make_no_sense_are_named() {
-    let table: [(&[&str], &str); 5] = [
+    let table: [(&[&str], &str); 8] = [
+        (&["--seeds", "1..1", "--joins", "2"], "--joins"),
+        (&["--nodes", "5", "--slow", "all"], "--slow"),
+        (&["--worlds", "steps", "--minutes", "5"], "--minutes"),
         (&["--seeds", "5..1"], "--seeds"),
         (&["--nodes", "2"], "--nodes"),
         (&["--minutes", "0"], "--minutes"),

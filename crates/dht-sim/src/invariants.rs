@@ -237,6 +237,11 @@ pub enum Violation {
         /// How many were delivered.
         messages: u64,
     },
+    /// The time for mending is over.
+    NotYetIdeal {
+        /// How long that was, in milliseconds.
+        millis: u64,
+    },
     /// Pointers went on changing.
     NeverQuiet {
         /// For how many seconds it was waited.
@@ -258,7 +263,9 @@ impl Violation {
             Violation::Cycles { .. } | Violation::Disordered { .. } => "not_one_ring",
             Violation::PredecessorDropped { .. } => "predecessor_dropped",
             Violation::WrongOwner { .. } | Violation::NeverSaidMine { .. } => "wrong_owner",
-            Violation::NoPlace { .. } | Violation::NotIdeal { .. } => "not_ideal",
+            Violation::NoPlace { .. }
+            | Violation::NotIdeal { .. }
+            | Violation::NotYetIdeal { .. } => "not_ideal",
             Violation::Lost { .. } | Violation::StaleRead { .. } => "acknowledged_lost",
             Violation::Unbounded { .. } => "unbounded",
             Violation::StandsStill { .. } => "stands_still",
@@ -288,6 +295,7 @@ impl Violation {
             | Violation::Disordered { .. }
             | Violation::Lost { .. }
             | Violation::Endless { .. }
+            | Violation::NotYetIdeal { .. }
             | Violation::NeverQuiet { .. } => None,
         }
     }
@@ -354,6 +362,9 @@ impl fmt::Display for Violation {
             }
             Violation::Endless { messages } => {
                 write!(f, "one step does not end: {messages} messages so far")
+            }
+            Violation::NotYetIdeal { millis } => {
+                write!(f, "not ideal after {millis} ms; what is left:")
             }
             Violation::NeverQuiet { seconds } => {
                 write!(f, "pointers still change after {seconds} s")

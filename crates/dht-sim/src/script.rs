@@ -180,6 +180,10 @@ pub struct ScriptError {
     pub kind: ScriptErrorKind,
 }
 
+/// The words that begin a step, for people.
+const STEPS: &str = "ring, join, stabilize, rectify, notify, fail, leave, stop, crash, restart, begin, finish, \
+    partition, cut, heal, network, pause, resume, slow, clock, look, put, get, wait, until ideal, quiet, expect";
+
 /// What may be wrong with a line.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ScriptErrorKind {
@@ -250,7 +254,9 @@ impl fmt::Display for ScriptError {
             ScriptErrorKind::NoStep => {
                 write!(f, "nothing to play: `ring 0 2 4` would be a first step")
             }
-            ScriptErrorKind::UnknownStep { word } => write!(f, "'{word}' is no step"),
+            ScriptErrorKind::UnknownStep { word } => {
+                write!(f, "'{word}' is no step; steps are {STEPS}")
+            }
             ScriptErrorKind::Form { expected } => write!(f, "expected `{expected}`"),
             ScriptErrorKind::NoNumber { word } => write!(f, "'{word}' is no number"),
             ScriptErrorKind::OutOfRange { value, low, high } => {

@@ -1,11 +1,12 @@
 //! `--deadline`: the bound on a whole command.
 
-use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::exit::{Failure, Kind};
+use super::signals::Signals;
 
 /// When a command must be done, if there is such a bound.
 #[derive(Clone, Copy, Debug)]
@@ -34,20 +35,30 @@ impl Deadline {
         }
     }
 
-    /// The same for work that only computes. It cannot be stopped: when the time is over, its thread
-    /// is left to the end of the process, which follows at once.
+    /// The same for work that only computes, and for signals, which end it too. It cannot be stopped: its
+    /// thread is left to the end of the process, which follows at once.
     pub(crate) fn bound_thread<T: Send + 'static>(
         self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, Failure> {
-        let Some((end, after)) = self.end else { return Ok(work()) };
-        let (sender, done) = sync_channel(1);
+        let waiter = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        let waiter = waiter.map_err(|error| {
+            Failure::new(Kind::Failed, format!("cannot wait for signals and time: {error}"))
+        })?;
+        let (sender, done) = oneshot::channel();
         // Nobody listens any more when it is late.
         let worker = std::thread::spawn(move || drop(sender.send(work())));
-        match done.recv_timeout(end.saturating_duration_since(Instant::now())) {
-            Ok(result) => Ok(result),
-            Err(RecvTimeoutError::Timeout) => Err(late(after)),
-            Err(RecvTimeoutError::Disconnected) => match worker.join() {
+        let ended = waiter.block_on(async {
+            let mut signals = Signals::watch();
+            let work = async { Ok(done.await.ok()) };
+            tokio::select! {
+                ended = self.bound(work) => ended,
+                () = signals.next() => Err(Failure::new(Kind::Interrupted, "interrupted")),
+            }
+        })?;
+        match (ended, worker) {
+            (Some(result), _) => Ok(result),
+            (None, worker) => match worker.join() {
                 Err(panic) => std::panic::resume_unwind(panic),
                 Ok(()) => Err(Failure::new(Kind::Failed, "the work ended without a result")),
             },

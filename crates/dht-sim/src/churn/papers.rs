@@ -43,6 +43,8 @@ pub struct TableReport {
     pub source: &'static str,
     /// What differs between the paper's set-up and ours.
     pub note: &'static str,
+    /// Members; the papers have [`NODES`].
+    pub nodes: usize,
     /// The seed that gives the same report again.
     pub seed: u64,
     /// In the order of the paper.
@@ -193,6 +195,7 @@ pub fn run(
         table: config.table.as_str(),
         source: config.table.source(),
         note: config.table.note(),
+        nodes: config.nodes,
         seed: config.seed,
         rows,
     })
@@ -227,7 +230,7 @@ fn simultaneous_rows(
 }
 
 /// Members in all three papers.
-const NODES: usize = 1000;
+pub const NODES: usize = 1000;
 /// Share that died, mean path, time-outs per lookup.
 const TON2: [(f64, f64, f64); 6] = [
     (0.0, 3.84, 0.0),

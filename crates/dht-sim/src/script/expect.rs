@@ -100,7 +100,9 @@ impl Judge<'_> {
             }
             let message = match found.and_then(|id| copy.number_at(id)) {
                 Some(other) => format!("node {member} answers {other} for the point {key}"),
-                None => format!("node {member} has no answer for the point {key}"),
+                None => format!(
+                    "node {member} found nobody for the point {key}, on the network as it is"
+                ),
             };
             problems.push(self.problem("wrong_owner", member, message));
         }

@@ -255,7 +255,9 @@ impl Player {
                 return Vec::new();
             }
             if self.world.now() >= end {
-                return self.world.flaws();
+                let millis = u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+                let late = Violation::NotYetIdeal { millis };
+                return std::iter::once(late).chain(self.world.flaws()).collect();
             }
             self.world.run_until(self.world.now().after(TICK).min(end));
             ticks += 1;

@@ -4,18 +4,22 @@ use std::ops::RangeInclusive;
 
 use clap::{Args, ValueEnum};
 
+/// What says how to sweep, and nothing of small worlds. Named by both sides: a flag that needs `--exhaustive` is
+/// let pass without it where something else rules `--exhaustive` out.
+const SWEEP: [&str; 7] = ["seeds", "nodes", "minutes", "worlds", "jobs", "shrink", "print_script"];
+
 /// Arguments of `sim check`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SimCheckArgs {
     /// From the first seed to the last, both included
     #[arg(long, value_name = "A..B", default_value = "1..200", value_parser = seeds)]
     pub(crate) seeds: RangeInclusive<u64>,
-    /// How many nodes run at once, about
+    /// How many nodes run at once, about: 3 to 128
     #[arg(long, value_name = "N", default_value_t = 64)]
     pub(crate) nodes: u64,
-    /// For how many virtual minutes things go wrong in each world
-    #[arg(long, value_name = "M", default_value_t = 10)]
-    pub(crate) minutes: u64,
+    /// For how many virtual minutes things go wrong in each world: 1 to 1440; not for `steps` [default: 10]
+    #[arg(long, value_name = "M")]
+    pub(crate) minutes: Option<u64>,
     /// `any`: everything that can be named goes wrong; `steps`: small rings, steps in any order while
     /// time stands still, cuts and late replies; `partition`: the ring is cut into 2 to 4 parts
     /// for all the minutes, and must be one again within 120 virtual seconds
@@ -31,7 +35,7 @@ pub(crate) struct SimCheckArgs {
     #[arg(long)]
     pub(crate) print_script: bool,
     /// No seeds: explore small worlds, every order of everything that may happen
-    #[arg(long, conflicts_with_all = ["seeds", "nodes", "minutes", "worlds", "jobs", "shrink", "print_script"])]
+    #[arg(long, conflicts_with_all = SWEEP)]
     pub(crate) exhaustive: bool,
     #[command(flatten)]
     pub(crate) small: SmallWorldArgs,
@@ -40,39 +44,39 @@ pub(crate) struct SimCheckArgs {
 /// What small worlds are like, with `--exhaustive`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SmallWorldArgs {
-    /// With --exhaustive: entries of the successor lists
-    #[arg(long, value_name = "R", default_value_t = 2, requires = "exhaustive", value_parser = clap::value_parser!(u16).range(1..=8))]
+    /// With --exhaustive: entries of the successor lists, 1 to 8
+    #[arg(long, value_name = "R", default_value_t = 2, requires = "exhaustive", conflicts_with_all = SWEEP, value_parser = clap::value_parser!(u16).range(1..=8))]
     pub(crate) list: u16,
-    /// With --exhaustive: nodes that join the first one
-    #[arg(long, value_name = "N", default_value_t = 2, requires = "exhaustive", value_parser = clap::value_parser!(u8).range(0..=4))]
+    /// With --exhaustive: nodes that join the first one, 0 to 4
+    #[arg(long, value_name = "N", default_value_t = 2, requires = "exhaustive", conflicts_with_all = SWEEP, value_parser = clap::value_parser!(u8).range(0..=4))]
     pub(crate) joins: u8,
-    /// With --exhaustive: nodes that die
-    #[arg(long, value_name = "N", default_value_t = 1, requires = "exhaustive", value_parser = clap::value_parser!(u8).range(0..=4))]
+    /// With --exhaustive: nodes that die, 0 to 4
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "exhaustive", conflicts_with_all = SWEEP, value_parser = clap::value_parser!(u8).range(0..=4))]
     pub(crate) failures: u8,
-    /// With --exhaustive: verdicts "dead" about live neighbours
-    #[arg(long, value_name = "N", default_value_t = 0, requires = "exhaustive", value_parser = clap::value_parser!(u8).range(0..=2))]
+    /// With --exhaustive: verdicts "dead" about live neighbours, 0 to 2
+    #[arg(long, value_name = "N", default_value_t = 0, requires = "exhaustive", conflicts_with_all = SWEEP, value_parser = clap::value_parser!(u8).range(0..=2))]
     pub(crate) false_suspicions: u8,
     /// With --exhaustive: the dead may join again
-    #[arg(long, requires = "exhaustive")]
+    #[arg(long, requires = "exhaustive", conflicts_with_all = SWEEP)]
     pub(crate) rejoins: bool,
     /// With --exhaustive: which messages take time besides answers that bring lists
     #[arg(
         long,
         value_name = "KIND,..",
         value_delimiter = ',',
-        requires = "exhaustive",
+        requires = "exhaustive", conflicts_with_all = SWEEP,
         value_enum
     )]
     pub(crate) slow: Vec<SlowKind>,
     /// With --exhaustive: nobody begins a step while so many messages are on their way [default: any
     /// number may be]
-    #[arg(long, value_name = "N", requires = "exhaustive", value_parser = clap::value_parser!(u8).range(1..))]
+    #[arg(long, value_name = "N", requires = "exhaustive", conflicts_with_all = SWEEP, value_parser = clap::value_parser!(u8).range(1..))]
     pub(crate) in_flight: Option<u8>,
     /// With --exhaustive: stop at so many states
-    #[arg(long, value_name = "S", default_value_t = 20_000_000, requires = "exhaustive")]
+    #[arg(long, value_name = "S", default_value_t = 20_000_000, requires = "exhaustive", conflicts_with_all = SWEEP)]
     pub(crate) max_states: u64,
     /// With --exhaustive: stop so many steps from the first state [default: never]
-    #[arg(long, value_name = "D", requires = "exhaustive")]
+    #[arg(long, value_name = "D", requires = "exhaustive", conflicts_with_all = SWEEP)]
     pub(crate) max_depth: Option<u32>,
 }
 

@@ -11,11 +11,16 @@ use crate::cli::units::parse_duration;
 /// Arguments of `sim churn`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SimChurnArgs {
-    /// Members at the beginning
+    /// Members at the beginning, 2 to 100000
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) nodes: usize,
     /// Joins per second in the whole ring, and as many deaths
-    #[arg(long, value_name = "R", conflicts_with = "median_session")]
+    #[arg(
+        long,
+        value_name = "R",
+        conflicts_with = "median_session",
+        allow_negative_numbers = true
+    )]
     pub(crate) rate: Option<f64>,
     /// Instead of a rate: half of all members live no longer; each death comes with a join
     #[arg(long, value_name = "D", value_parser = parse_duration)]
@@ -60,7 +65,16 @@ pub(crate) struct SimChurnArgs {
     )]
     pub(crate) table: Option<TableArg>,
     /// Lookups of each row of a table
-    #[arg(long, value_name = "L", default_value_t = 10_000, requires = "table")]
+    #[arg(
+        long,
+        value_name = "L",
+        default_value_t = 10_000,
+        requires = "table",
+        conflicts_with_all = [
+            "rate", "median_session", "minutes", "depth", "lookup_timeout", "write_rate",
+            "stabilize_every", "path",
+        ]
+    )]
     pub(crate) lookups: u64,
 }
 

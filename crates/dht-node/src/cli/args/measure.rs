@@ -99,9 +99,9 @@ pub(crate) enum SimCommand {
         after_help = "Examples:\n  dht-node sim churn --table ton3\n  dht-node sim churn --nodes 100 --rate 0.1 --minutes 5 --seed 1"
     )]
     Churn(SimChurnArgs),
-    /// Sweep seeds over random worlds in which everything goes wrong
+    /// Sweep seeds over random worlds in which everything goes wrong, or explore small ones to the end
     #[command(
-        after_help = "Example:\n  dht-node sim check --seeds 1..1000 --nodes 64 --minutes 10"
+        after_help = "Examples:\n  dht-node sim check --seeds 1..1000 --nodes 64 --minutes 10\n  dht-node sim check --exhaustive --joins 2 --failures 2"
     )]
     Check(SimCheckArgs),
 }
@@ -119,7 +119,7 @@ pub(crate) struct SimScriptArgs {
 /// Arguments of `sim hops`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct SimHopsArgs {
-    /// Sizes of the rings
+    /// Sizes of the rings, each from 1 to 10000000
     #[arg(long, value_name = "N,..", value_delimiter = ',', required = true)]
     pub(crate) nodes: Vec<usize>,
     /// Routings; only `successors` is built
@@ -134,7 +134,7 @@ pub(crate) struct SimHopsArgs {
     /// All chance
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Fresh random rings for each size [default: enough that they differ by less than 0.3 %: one, for `successors`]
+    /// Fresh random rings for each size, which share the lookups [default: enough that they differ by less than 0.3 %: one, for `successors`]
     #[arg(long, value_name = "M")]
     pub(crate) rings: Option<u32>,
     /// Draws the rows as a picture: an SVG file, which is replaced if it is there

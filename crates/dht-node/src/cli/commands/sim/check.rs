@@ -16,6 +16,9 @@ use crate::cli::output::Output;
 use crate::cli::progress::Progress;
 use crate::cli::units::count;
 
+/// Virtual minutes of a world (guess: some hundred troubles, and a second of this machine's time).
+const DEFAULT_MINUTES: u64 = 10;
+
 /// What a sweep found, in the shape of the JSON contract.
 #[derive(Debug, Serialize)]
 struct Report {
@@ -28,6 +31,13 @@ struct Report {
     /// The first failing seed as a short script.
     #[serde(skip_serializing_if = "Option::is_none")]
     script: Option<Short>,
+}
+
+/// What happens in a world, with `--print-script`.
+#[derive(Debug, Serialize)]
+struct Drawn {
+    seed: u64,
+    text: String,
 }
 
 /// A failing world, cut down.
@@ -52,10 +62,16 @@ pub(super) fn run(
         WorldKind::Steps => check::WorldKind::Steps,
         WorldKind::Partition => check::WorldKind::Partition,
     };
-    let config = CheckConfig { nodes: args.nodes, minutes: args.minutes, kind };
+    if kind == check::WorldKind::Steps && args.minutes.is_some() {
+        return Err(Failure::usage("--minutes: no time passes in worlds of steps; leave it out"));
+    }
+    let minutes = args.minutes.unwrap_or(DEFAULT_MINUTES);
+    let config = CheckConfig { nodes: args.nodes, minutes, kind };
     config.validate().map_err(|error| Failure::usage(format!("--{error}")))?;
     if args.print_script {
-        output.text(&draw(config, *args.seeds.start()).to_string())?;
+        let seed = *args.seeds.start();
+        let script = Drawn { seed, text: draw(config, seed).to_string() };
+        output.result(&script, || script.text.clone())?;
         return Ok(Exit::Done);
     }
     let progress = output.progress();
@@ -83,7 +99,11 @@ fn sweep(args: &SimCheckArgs, config: CheckConfig, progress: &Progress) -> Repor
     let replay = |seed| {
         let CheckConfig { nodes, minutes, .. } = config;
         let seeds = format!("{seed}..{seed}");
-        format!("dht-node sim check --seeds {seeds} --nodes {nodes} --minutes {minutes}{kind}")
+        let minutes = match args.worlds {
+            WorldKind::Steps => String::new(),
+            _ => format!(" --minutes {minutes}"),
+        };
+        format!("dht-node sim check --seeds {seeds} --nodes {nodes}{minutes}{kind}")
     };
     let live = || {
         loop {

@@ -52,6 +52,10 @@ fn run_table(
     output: Output,
 ) -> Result<Exit, Failure> {
     let SimChurnArgs { nodes, lookups, lookup_rate, seed, .. } = *args;
+    if table == TableArg::Ton2 && lookup_rate.is_some() {
+        let text = "--lookup-rate: no time passes in table ton2; say how many with --lookups";
+        return Err(Failure::usage(text));
+    }
     let config = TableConfig { table: table.table(), nodes, lookups, lookup_rate, seed };
     let progress = output.progress();
     let began = Instant::now();
@@ -109,7 +113,7 @@ fn show_step(progress: &Progress, row: &str, step: ChurnProgress) {
 }
 
 fn for_people(report: &ChurnReport, wall_s: f64, output: Output) -> String {
-    let mut table = output.table(&["", ">"]);
+    let mut table = output.table(&["figure", ">value"]);
     for (name, value) in lines(report) {
         table.add_row([name, value]);
     }
@@ -178,8 +182,15 @@ fn table_for_people(report: &TableReport, wall_s: f64, output: Output) -> String
     for row in &report.rows {
         table.add_row(cells(row));
     }
+    let size = match report.nodes {
+        papers::NODES => String::new(),
+        nodes => format!(
+            "\non {nodes} nodes, where the paper has {}: its figures are for that ring",
+            papers::NODES
+        ),
+    };
     format!(
-        "{}\n{}\nseed {}, {wall_s:.0} s here\n\n{}",
+        "{}\n{}{size}\nseed {}, {wall_s:.0} s here\n\n{}",
         report.source,
         report.note,
         report.seed,
@@ -279,7 +290,12 @@ mod tests {
         };
         assert!(told("--nodes 100").contains("--rate R"));
         assert!(told("--rate 1 --minutes -1").starts_with("--minutes -1: must be above 0"));
-        for line in ["--rate 1 --median-session 5s", "--table ton2 --rate 1", "--lookups 5"] {
+        for line in [
+            "--rate 1 --median-session 5s",
+            "--table ton2 --rate 1",
+            "--lookups 5",
+            "--rate 1 --lookups 5",
+        ] {
             let words = format!("dht-node sim churn {line}");
             assert!(Cli::try_parse_from(words.split_whitespace()).is_err(), "{line}");
         }

@@ -45,7 +45,9 @@ pub(super) fn run(
 
 fn read(file: &Path) -> Result<Vec<u8>, Failure> {
     let unreadable = |error: std::io::Error| {
-        Failure::new(Kind::Io, format!("cannot read {}: {error}", file.display()))
+        let text =
+            format!("cannot read {}: {error}; a script is a file, or - for stdin", file.display());
+        Failure::new(Kind::Io, text)
     };
     let mut bytes = Vec::new();
     let from: &mut dyn Read = match file == Path::new("-") {

@@ -121,7 +121,7 @@ impl Explored {
         };
         let mut text = format!(
             "lists of {}, {}, {}, {}: {reach}\n{}, {}; repaired by upkeep {}, by memory {}, \
-             not looked into {}\n",
+             not checked {}\n",
             self.list,
             count(self.joins.into(), "join"),
             count(self.failures.into(), "failure"),
@@ -133,7 +133,7 @@ impl Explored {
             self.unchecked,
         );
         if self.violations.is_empty() {
-            text.push_str("every state holds what it must, and leads to the ideal ring\n");
+            text.push_str("every state met holds what it must, and leads to the ideal ring\n");
         }
         for found in &self.violations {
             text.push_str(&format!("\n{}\n", found.what));
