@@ -344,6 +344,9 @@ impl Node {
         record: Option<Arc<PeerRecord>>,
         connect_us: u64,
     ) {
+        if let Some(call) = self.out.finish_overdue(rpc) {
+            return self.on_late_response(&call, connect_us);
+        }
         let Some(mut call) = self.out.answered_call(rpc) else { return };
         let is_newer = |record: &Arc<PeerRecord>| {
             record.key == call.to.key() && record.sequence() > call.to.record.sequence()
@@ -354,17 +357,28 @@ impl Node {
         if response.is_of_member() {
             self.ring.links_mut().renew_life(&call.to);
         }
-        let waited = self.out.now.since(call.sent);
-        let rtt = waited.saturating_sub(std::time::Duration::from_micros(connect_us));
-        if call.measures {
-            self.out.rtt.measured(call.to.key(), rtt, self.out.now);
-        }
+        self.measure(&call, connect_us);
         self.note_heard(&call.to);
         let answer = Answered { rpc, call, outcome: Ok(response), connect_us };
         self.dispatch(answer);
     }
 
+    /// An answer that nobody waits for any more.
+    fn on_late_response(&mut self, call: &Call, connect_us: u64) {
+        self.measure(call, connect_us);
+        self.note_heard(&call.to);
+    }
+
+    fn measure(&mut self, call: &Call, connect_us: u64) {
+        let waited = self.out.now.since(call.sent);
+        let rtt = waited.saturating_sub(std::time::Duration::from_micros(connect_us));
+        if call.measures {
+            self.out.rtt.measured(call.to.key(), rtt, self.out.now);
+        }
+    }
+
     fn on_failed(&mut self, rpc: RpcId, failure: Failure) {
+        self.out.finish_overdue(rpc);
         let Some(call) = self.out.pending_call(rpc) else { return };
         // A probe that the transport gave up early still counts as missed only when its time is
         // over: a local fault must not kill every neighbour in a microsecond.

@@ -72,6 +72,9 @@ pub(crate) enum StoreOwner {
     Repair(u64),
 }
 
+/// Most overdue calls that are still listened for (guess: as many as a burst of lookups leaves behind).
+const MAX_OVERDUE: usize = 256;
+
 /// A call without an answer yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
@@ -95,6 +98,11 @@ pub(crate) struct Outbox {
     effects: VecDeque<Effect>,
     calls: BTreeMap<RpcId, Call>,
     expiry: BTreeSet<(Instant, RpcId)>,
+    /// Calls whose time is over, for a while longer: a late answer changes nothing any more, but it is a sign
+    /// of life, and the only one that can say that time-outs have become too short (RFC 6298, section 5,
+    /// doubles them instead; here each call has a number, so that a late answer can be measured).
+    overdue: BTreeMap<RpcId, Call>,
+    overdue_until: BTreeSet<(Instant, RpcId)>,
     /// Calls that were given up; empty unless [`Planted::LateReply`] was planted.
     late: BTreeMap<RpcId, Call>,
     stores: BTreeMap<StoreId, StoreOwner>,
@@ -113,6 +121,8 @@ impl Outbox {
             effects: VecDeque::new(),
             calls: BTreeMap::new(),
             expiry: BTreeSet::new(),
+            overdue: BTreeMap::new(),
+            overdue_until: BTreeSet::new(),
             late: BTreeMap::new(),
             stores: BTreeMap::new(),
             fetches: BTreeMap::new(),
@@ -178,16 +188,42 @@ impl Outbox {
         }
     }
 
-    /// Takes out one call whose time is over.
+    /// Takes out one call whose time is over. It is still listened for a while.
     pub(crate) fn pop_expired_call(&mut self) -> Option<(RpcId, Call)> {
+        while self.overdue_until.first().is_some_and(|(until, _)| *until <= self.now) {
+            self.stop_listening();
+        }
         let (deadline, rpc) = *self.expiry.first()?;
         if deadline > self.now {
             return None;
         }
         let call = self.finish_call(rpc)?;
-        self.note_late(rpc, &call);
-        self.effects.push_back(Effect::Cancel { rpc });
+        if self.is_planted(Planted::LateReply) {
+            self.note_late(rpc, &call);
+            self.effects.push_back(Effect::Cancel { rpc });
+            return Some((rpc, call));
+        }
+        if self.overdue.len() == MAX_OVERDUE {
+            self.stop_listening();
+        }
+        self.overdue.insert(rpc, call.clone());
+        self.overdue_until.insert((self.now.after(self.config.max_timeout), rpc));
         Some((rpc, call))
+    }
+
+    /// Takes an overdue call out because it ended after all.
+    pub(crate) fn finish_overdue(&mut self, rpc: RpcId) -> Option<Call> {
+        let call = self.overdue.remove(&rpc)?;
+        self.overdue_until.retain(|(_, held)| *held != rpc);
+        Some(call)
+    }
+
+    /// Gives up the overdue call that has waited longest.
+    fn stop_listening(&mut self) {
+        if let Some((_, rpc)) = self.overdue_until.pop_first() {
+            self.overdue.remove(&rpc);
+            self.effects.push_back(Effect::Cancel { rpc });
+        }
     }
 
     /// Gives every call that is due some more time: we woke late ourselves, so silence says nothing
@@ -262,10 +298,8 @@ impl Outbox {
     /// When something is due next.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         let call = self.expiry.first().map(|(deadline, _)| *deadline);
-        match (call, self.timers.next()) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        let overdue = self.overdue_until.first().map(|(until, _)| *until);
+        call.into_iter().chain(overdue).chain(self.timers.next()).min()
     }
 
     /// Sets a timer to fire after `delay`.
@@ -290,6 +324,9 @@ impl Outbox {
     pub(crate) fn drop_everything(&mut self) {
         let calls: Vec<RpcId> = self.calls.keys().copied().collect();
         calls.into_iter().for_each(|rpc| self.cancel_call(rpc));
+        while !self.overdue_until.is_empty() {
+            self.stop_listening();
+        }
         self.timers.clear();
     }
 

@@ -75,7 +75,10 @@ impl Remembered {
 
     /// It left for good.
     pub(crate) fn forget(&mut self, contact: &Contact) {
-        self.peers.retain(|held| held.contact.id != contact.id);
+        let is_it = |held: &Entry| {
+            held.contact.id == contact.id && held.contact.incarnation() <= contact.incarnation()
+        };
+        self.peers.retain(|held| !is_it(held));
         if self.left.len() == self.limit {
             self.left.pop_front();
         }
@@ -147,6 +150,7 @@ mod tests {
         memory.fell_silent(&contact_in_life(1, 2), Instant(4));
         assert!(memory.contacts().is_empty(), "who left is not silent");
         memory.note(&contact_in_life(1, 3), Instant(5));
-        assert_eq!(memory.contacts().len(), 1, "but may come back");
+        memory.forget(&contact_in_life(1, 2));
+        assert_eq!(memory.contacts(), [contact_in_life(1, 3)], "but may come back");
     }
 }

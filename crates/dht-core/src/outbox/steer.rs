@@ -42,6 +42,8 @@ impl Outbox {
         self.next = FIRST_NEW;
         self.stores.clear();
         self.fetches.clear();
+        self.overdue.clear();
+        self.overdue_until.clear();
         let mut timers = TimerTable::default();
         self.timers.all().filter(is_kept).for_each(|timer| timers.set(timer, Instant::NEVER));
         self.timers = timers;

@@ -16,7 +16,9 @@ impl Ring {
         for_good: bool,
     ) {
         let me = self.links.me().id;
-        let is_leaver = |held: &Contact| held.id == leaver.id;
+        // A goodbye that comes late is one of an earlier life, and void for the next.
+        let is_leaver =
+            |held: &Contact| held.id == leaver.id && held.incarnation() <= leaver.incarnation();
         if self.links.head().is_some_and(is_leaver) {
             self.abandon_query_to(out, &leaver);
             let inherited = successors.into_iter().filter(|entry| !is_leaver(entry));

@@ -48,8 +48,11 @@ impl Ring {
 
     /// A head that changed its list says so; treated as a STABILIZE reply.
     pub(crate) fn on_push(&mut self, out: &mut Outbox, from: Contact, pushed: Neighbors) {
-        let is_head = |ring: &Ring| ring.links.head().is_some_and(|head| head.id == from.id);
-        if !is_head(self) || self.standing != Standing::Member {
+        let is_head = self
+            .links
+            .head()
+            .is_some_and(|head| head.id == from.id && head.incarnation() <= from.incarnation());
+        if !is_head || self.standing != Standing::Member || self.is_outdated(&from, &pushed) {
             return;
         }
         match &self.operation {
@@ -67,6 +70,15 @@ impl Ring {
         self.counts.pushes = self.counts.pushes.saturating_add(1);
         self.apply_head_answer(out, from, pushed, true);
         self.settle(out);
+    }
+
+    /// Whether the head has said something newer in the same life: stamps count up.
+    fn is_outdated(&self, from: &Contact, pushed: &Neighbors) -> bool {
+        let is_older = |heard: &Neighbors| {
+            let ahead = pushed.stamp.wrapping_sub(heard.stamp);
+            ahead > u64::MAX / 2
+        };
+        self.heard_of(from).is_some_and(is_older)
     }
 
     /// Somebody who may lie between us and our head. If it lies further on, it is passed on to the
@@ -193,6 +205,10 @@ impl Ring {
         response: Option<Response>,
     ) {
         match response {
+            // One that leaves is no target for anything new, unless there is nobody else.
+            Some(Response::Neighbors(answer)) if answer.leaving && self.links.head().is_some() => {
+                self.notify_head(out);
+            }
             Some(Response::Neighbors(answer)) if self.links.is_better_head(&candidate) => {
                 let displaced = self.links.head().cloned();
                 self.take_list(out, &candidate, &answer);

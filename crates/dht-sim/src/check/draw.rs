@@ -188,7 +188,8 @@ impl Artist {
         for (node, _) in std::mem::take(&mut self.slow) {
             self.steps.push(Step::Slow { node, by: 0 });
         }
-        self.steps.push(Step::Network(FaultPlan::default()));
+        let calm = self.calm_network();
+        self.steps.push(Step::Network(calm));
         self.steps.push(Step::Heal);
         self.steps.push(Step::UntilIdeal(REST_MS));
         self.steps.push(Step::Wait(REPAIR_MS));
@@ -232,7 +233,8 @@ impl Artist {
             Kind::Work => self.work(),
             Kind::Rest => {
                 if !self.is_cut && self.paused.is_empty() && self.slow.is_empty() {
-                    self.steps.push(Step::Network(FaultPlan::default()));
+                    let calm = self.calm_network();
+                    self.steps.push(Step::Network(calm));
                     self.steps.push(Step::UntilIdeal(REST_MS));
                 }
             }
@@ -336,6 +338,21 @@ impl Artist {
             disk_delay: millis(self.below(50)),
         };
         self.steps.push(Step::Network(plan));
+    }
+
+    /// A network that loses nothing. Its ways may be long: a ring has to become ideal on them, too.
+    fn calm_network(&mut self) -> FaultPlan {
+        let default = FaultPlan::default();
+        if self.rng.random() {
+            return default;
+        }
+        let longest = 1 + self.below(300);
+        FaultPlan {
+            shortest_delay: Duration::from_millis(self.below(longest)),
+            longest_delay: Duration::from_millis(longest),
+            spread: if self.rng.random() { Spread::ByWay } else { Spread::Even },
+            ..default
+        }
     }
 
     fn work(&mut self) {

@@ -149,8 +149,9 @@ impl Tally {
 
     pub(super) fn report(mut self, config: &ChurnConfig, ending: Ending) -> ChurnReport {
         let Ending { seconds, traffic, mended_after_s, acked_lost, files, events } = ending;
-        let mean_nodes = self.population.mean().max(1.0);
-        let share = |amount: u64| amount as f64 / mean_nodes / seconds.max(1e-9);
+        let mean_nodes = self.population.mean();
+        // Where nobody was left nobody sent anything.
+        let share = |amount: u64| amount as f64 / mean_nodes.max(1.0) / seconds.max(1e-9);
         let bytes =
             Use::ALL.iter().map(|purpose| (purpose.as_str(), share(traffic.of(*purpose).bytes)));
         let messages = traffic.messages.iter().map(|(name, cost)| (*name, share(cost.bytes)));

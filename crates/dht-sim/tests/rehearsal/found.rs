@@ -62,3 +62,53 @@ fn parts_that_never_heard_of_each_other_stay_two_rings() {
     assert!(outcome.ok && outcome.rings.len() == 2, "{:#?}", outcome.problems);
     holds(&text);
 }
+
+/// 0 had said goodbye to 4 when 4's head still named it: 4 took it back, with a list that went with it.
+#[test]
+fn a_leaver_is_not_taken_back_while_its_list_dies() {
+    let script = "depth 2\nring 0 1 2 3\njoin 4 via 0\nleave 0\nrestart 1\n";
+    for seed in (1..=60).chain([920_818]) {
+        let outcome = run(&parse(script).expect("every line is a step"), seed);
+        assert!(outcome.ok, "seed {seed}, line {}: {:#?}", outcome.step, outcome.problems);
+    }
+}
+
+/// The goodbye of 2's earlier life comes when the next one has its place.
+#[test]
+fn a_late_goodbye_is_void_for_the_next_life() {
+    holds(
+        "depth 3\ntimed\nring 0 1 2 3 4\nwait 1468\nslow 2 2000\nwait 33\nstop 2\nwait 53\n\
+         slow 2 0\njoin 2 via 0\nwait 8000\nquiet\nexpect ring 0 1 2 3 4\n",
+    );
+}
+
+/// A push comes 20 s late, and names the dead.
+#[test]
+fn an_old_push_does_not_replace_a_newer_list() {
+    let script = "depth 2\nring 807639 157715\njoin 912761 via 807639\njoin 4976 via 912761\n\
+                  join 287421 via 4976\njoin 152813 via 157715\ncrash 287421\nfail 152813\nwait 4079\n\
+                  slow 157715 20000\nfail 912761\nwait 2900\nslow 157715 0\nuntil ideal 3600000\n\
+                  wait 17368\n";
+    let outcome = run(&parse(script).expect("every line is a step"), 12435);
+    assert!(outcome.ok, "line {}: {:#?}", outcome.step, outcome.problems);
+}
+
+/// All at once every way gets longer than the shortest time-out: late answers were thrown away, so time-outs
+/// stayed as they were, and everybody was called dead for ever. Beyond the period of upkeep a round trip is
+/// too long for a ring to become ideal, but not to be one again afterwards.
+#[test]
+fn a_ring_lives_with_longer_ways() {
+    for delay in ["110..110", "0..400 by-way", "250..250", "400..400"] {
+        holds(&format!(
+            "timed\nring 0 1 2 3 4 5 6 7\nnetwork delay={delay}\nwait 120000\nuntil ideal 300000\n\
+             expect ring 0 1 2 3 4 5 6 7\n"
+        ));
+    }
+    for delay in ["600..600", "900..900", "2000..2000"] {
+        holds(&format!(
+            "timed\nring 0 1 2 3 4 5\nnetwork delay={delay}\nwait 120000\nnetwork delay=1..20\n\
+             until ideal 120000\nexpect ring 0 1 2 3 4 5\n"
+        ));
+    }
+    holds("timed\nring 0 1 2 3 4 5\nslow 3 100\nwait 120000\nuntil ideal 120000\n");
+}

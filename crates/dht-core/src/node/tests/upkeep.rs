@@ -173,3 +173,71 @@ fn an_isolated_node_asks_whoever_counts_on_it_for_a_place() {
     rig.hear(70, neighbors);
     assert!(rig.sent.is_empty(), "one that goes wants no place");
 }
+
+/// A leaver that answers step 2 would take the whole list with it when it goes.
+#[test]
+fn a_leaver_is_not_adopted_while_there_is_a_head() {
+    let mut rig = Rig::joined(40, &[30]);
+    rig.answer(is_question, Response::Neighbors(said(Some(20), &[40])));
+    assert!(rig.asked(20, is_question), "step 2");
+    let leaving = Neighbors { leaving: true, ..said(Some(10), &[30, 40]) };
+    rig.answer(is_question, Response::Neighbors(leaving));
+    assert_eq!(rig.list(), [30, 40]);
+    assert!(rig.asked(30, is_notify));
+}
+
+/// A goodbye that was long under way is one of an earlier life.
+#[test]
+fn a_late_goodbye_says_nothing_of_the_next_life() {
+    let mut rig = Rig::joined(40, &[20, 30]);
+    let again = crate::testing::contact_in_life(20, 2);
+    rig.node.ring.links_mut().renew_life(&again);
+    rig.node.ring.links_mut().set_predecessor(Some(crate::testing::contact_in_life(30, 2)));
+    let leave = Request::Leave {
+        successors: vec![contact(30)],
+        predecessor: None,
+        for_good: true,
+        remembered: vec![],
+    };
+    rig.hear(20, leave.clone());
+    rig.hear(30, leave);
+    assert_eq!(rig.list(), [20, 30, 40]);
+    assert_eq!(rig.node.predecessor().map(number), Some(30));
+}
+
+/// A push that was overtaken by an answer is older than that.
+#[test]
+fn a_push_that_was_overtaken_is_dropped() {
+    let mut rig = Rig::joined(40, &[20]);
+    let stamped = |stamp, list: &[u64]| Neighbors { stamp, ..said(Some(10), list) };
+    rig.answer(is_question, Response::Neighbors(stamped(7, &[30, 40])));
+    rig.hear(20, Request::Push(stamped(5, &[25, 30])));
+    assert_eq!(rig.list(), [20, 30, 40]);
+    rig.hear(20, Request::Push(stamped(8, &[35, 40])));
+    assert_eq!(rig.list(), [20, 35, 40]);
+}
+
+/// An answer that comes after its time-out changes nothing that waited for it, but is a sign of life and
+/// tells how long an answer takes by now.
+#[test]
+fn late_answers_are_signs_of_life_and_lengthen_time_outs() {
+    let mut rig = Rig::joined(40, &[20, 30]);
+    for _ in 0..8 {
+        rig.answer(is_question, Response::Neighbors(said(Some(10), &[30, 40])));
+        rig.sent.clear();
+        rig.event(Event::Command(Command::Stabilize));
+    }
+    let at = rig.sent.iter().rposition(|(_, _, request)| is_question(request)).expect("asked");
+    let (rpc, to, _) = rig.sent.remove(at);
+    let timeout = |rig: &Rig| rig.node.out.rtt.timeout(&contact(to).key(), &rig.node.out.config);
+    let before = timeout(&rig);
+    let late = Instant(2).after(before);
+    rig.node.handle_timeout(late);
+    assert!(rig.node.liveness.is_suspect(&contact(to).key()));
+    let late = late.after(before);
+    let response = Response::Neighbors(said(Some(10), &[77]));
+    rig.node.handle_event(late, Event::Response { rpc, response, record: None, connect_us: 0 });
+    assert!(!rig.node.liveness.is_suspect(&contact(to).key()));
+    assert!(timeout(&rig) > before, "{:?}", timeout(&rig));
+    assert_eq!(rig.list(), [20, 30, 40], "and no more");
+}

@@ -88,7 +88,7 @@ fn sweep(args: &SimCheckArgs, config: CheckConfig, progress: &Progress) -> Repor
     );
     let (first, last) = (*args.seeds.start(), *args.seeds.end());
     let total = last - first + 1;
-    let (next, done, events) = (AtomicU64::new(first), AtomicU64::new(0), AtomicU64::new(0));
+    let (next, done, events) = (AtomicU64::new(0), AtomicU64::new(0), AtomicU64::new(0));
     let failed: Mutex<BTreeMap<u64, SeedViolation>> = Mutex::default();
     progress.message("worlds");
     let kind = match args.worlds {
@@ -107,10 +107,11 @@ fn sweep(args: &SimCheckArgs, config: CheckConfig, progress: &Progress) -> Repor
     };
     let live = || {
         loop {
-            let seed = next.fetch_add(1, Ordering::Relaxed);
-            if seed > last {
+            let number = next.fetch_add(1, Ordering::Relaxed);
+            if number >= total {
                 return;
             }
+            let seed = first + number;
             let checked = check(config, seed);
             events.fetch_add(checked.events, Ordering::Relaxed);
             if let Some(violation) = checked.violations(replay).into_iter().next() {

@@ -70,6 +70,10 @@ fn run_table(
 fn config(args: &SimChurnArgs) -> Result<ChurnConfig, Failure> {
     let rate = match (args.rate, args.median_session) {
         (Some(rate), _) => rate,
+        (None, Some(Duration::ZERO)) => {
+            let text = "--median-session 0s: sessions take time; say how long, as in 1m";
+            return Err(Failure::usage(text));
+        }
         (None, Some(median)) => ChurnConfig::rate_of_sessions(args.nodes, median),
         (None, None) => {
             let text = "how fast members come and go is missing: give --rate R (per second), or \
@@ -126,6 +130,9 @@ fn for_people(report: &ChurnReport, wall_s: f64, output: Output) -> String {
         report.seed,
         table_text(&table)
     );
+    if report.mean_nodes < 1.5 {
+        text.push_str("\nThe ring died out: its nodes went faster than others could come.\n");
+    }
     for fault in &report.faults {
         text.push_str(&format!(
             "\n{} at {:.3} s: {} asked for {}: {}\n",
@@ -289,6 +296,7 @@ mod tests {
             other => panic!("{line}: {other:?}"),
         };
         assert!(told("--nodes 100").contains("--rate R"));
+        assert!(told("--median-session 0s").contains("take time"));
         assert!(told("--rate 1 --minutes -1").starts_with("--minutes -1: must be above 0"));
         for line in [
             "--rate 1 --median-session 5s",
