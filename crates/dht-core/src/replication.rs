@@ -71,6 +71,9 @@ pub(crate) struct Replication {
     open: IntervalSet,
     /// Arcs whose registers were held completely when they were last kept, or handed over.
     held: IntervalSet,
+    /// Points whose registers were written here while their arc was not open: of others there this node may
+    /// lack some, but these must not be lost with a change of neighbours. An earlier life's are forgotten.
+    accepted: IntervalSet,
     /// Arcs that were open or held when an earlier life of this node ended.
     stale: IntervalSet,
     openings: Vec<Opening>,

@@ -108,6 +108,7 @@ impl Replication {
     pub(super) fn open_arc(&mut self, arc: &Interval) {
         self.open.insert(*arc);
         self.held.remove(arc);
+        self.accepted.remove(arc);
         self.stale.remove(arc);
         self.changed = true;
     }

@@ -26,7 +26,10 @@ pub(super) enum Serving {
         point: Id,
         was_open: bool,
     },
-    Write,
+    /// Of the register of this point.
+    Write {
+        point: Id,
+    },
     /// Whether the whole arc was held before the store was asked.
     Digest {
         arc: Interval,
@@ -74,7 +77,7 @@ impl Replication {
                     out.reply(reply, response);
                     return;
                 }
-                (Serving::Write, StoreCommand::Save { registers: vec![register] })
+                (Serving::Write { point }, StoreCommand::Save { registers: vec![register] })
             }
             Request::Digest { kind, arc } => {
                 // Of chunks nobody claims to hold all.
@@ -118,10 +121,15 @@ impl Replication {
             (Serving::Read { point, was_open }, StoreOutcome::Loaded(register)) => {
                 Response::Register { open: was_open && self.is_open(point), register }
             }
-            (Serving::Write, StoreOutcome::Saved(held)) => match held.first().copied().flatten() {
-                Some(held) => Response::Outdated { held },
-                None => Response::Accepted,
-            },
+            (Serving::Write { point }, StoreOutcome::Saved(held)) => {
+                match held.first().copied().flatten() {
+                    Some(held) => Response::Outdated { held },
+                    None => {
+                        self.note_accepted(point);
+                        Response::Accepted
+                    }
+                }
+            }
             (Serving::Digest { arc, was_complete }, StoreOutcome::Digest { digest, count }) => {
                 let open = was_complete && self.holds_all(around, &arc);
                 Response::Digest { digest, count, open }

@@ -171,6 +171,15 @@ impl Replication {
         }
     }
 
+    /// A register was written here. Where its arc is not open it is handed on by itself, should this node
+    /// never come to hold the rest: a ring that is cut may be whole again before that.
+    pub(super) fn note_accepted(&mut self, point: Id) {
+        if !self.is_open(point) && self.accepted.arcs().len() < MAX_ARCS {
+            let before = point.wrapping_sub(Id::ZERO.next());
+            self.accepted.insert(Interval::new(before, point));
+        }
+    }
+
     /// Begins to hand on the next pieces, if there are any.
     pub(super) fn push_surplus(&mut self, now: Instant, around: &Surroundings<'_>) {
         for kind in [Kind::Registers, Kind::Chunks] {
@@ -249,7 +258,10 @@ impl Replication {
         self.surplus.failures = 0;
         self.surplus.pushes.remove(&kind);
         match kind {
-            Kind::Registers => self.held.remove(piece),
+            Kind::Registers => {
+                self.held.remove(piece);
+                self.accepted.remove(piece);
+            }
             Kind::Chunks => self.surplus.chunks.remove(piece),
         }
         self.changed |= kind == Kind::Registers;
@@ -272,7 +284,10 @@ impl Replication {
         }
         match kind {
             Kind::Registers => {
-                outside(&self.held, &possible_arcs(around, around.params.register_copies()))
+                let possible = possible_arcs(around, around.params.register_copies());
+                let mut arcs = outside(&self.held, &possible);
+                arcs.extend(outside(&self.accepted, &possible));
+                arcs
             }
             Kind::Chunks => {
                 let copies = usize::from(around.params.replicas);

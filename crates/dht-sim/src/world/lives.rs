@@ -26,6 +26,10 @@ impl World {
         self.begin_life(n, id, true);
         self.member_mut(n).via = via;
         let knows_nobody = memory.contacts.is_empty() && !memory.alone;
+        if memory.alone {
+            // It was a ring of its own, and comes back as one.
+            self.watch.on_second_ring(id);
+        }
         self.watch.acquaint(id, memory.contacts.iter().map(|held| held.id));
         self.command(n, Command::Remember(memory));
         match via {

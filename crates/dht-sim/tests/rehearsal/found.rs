@@ -82,6 +82,33 @@ fn a_late_goodbye_is_void_for_the_next_life() {
     );
 }
 
+/// A ring is cut, a register is written where its new keepers have not opened its arc yet, and the ring is
+/// whole again at the same moment: those who wrote it down keep it no more, and nobody else has it.
+#[test]
+fn what_was_written_before_an_arc_was_open_is_handed_on() {
+    holds(
+        "depth 8\ntimed\nring 7 37 38 42 50 59 61 80 82 86 90 97 104 105 107 113\njoin 123 via 7\n\
+         put 11 at 38\njoin 18 via 82\njoin 96 via 61\njoin 10 via 104\njoin 32 via 50\nwait 4692\n\
+         partition 7 10 18 32 37 38 42 | 50 59 61 80 82 86 90 | 96 97 104 105 107 113 123\nwait 20556\n\
+         put 11 at 59\nheal\nuntil ideal 3600000\nwait 60000\nexpect data\n",
+    );
+}
+
+/// 37 had been let in by one that went: alone by then, it comes back as a ring of its own, which is no fault
+/// of the others.
+#[test]
+fn one_that_was_alone_comes_back_alone() {
+    let ring = "1 6 12 39 41 48 54 59 68 72 77 78 82 85 86 87 93 100 102 105 106 108 114 117 119 121 125 126";
+    let text = format!(
+        "depth 2\ntimed\nring {ring}\nnetwork delay=94..207 by-way disk=1\nwait 570\nfail 6\n\
+         wait 4848\nrestart 121\nwait 13707\nleave 117\nwait 6255\nrestart 114\nwait 4737\n\
+         restart 114\njoin 37 via 114\nwait 2440\nleave 114\nwait 176\nfail 37\n\
+         until ideal 3600000\nrestart 37\n"
+    );
+    let outcome = run(&parse(&text).expect("every line is a step"), 780);
+    assert!(outcome.ok && outcome.rings.len() == 2, "{:#?}", outcome.problems);
+}
+
 /// A push comes 20 s late, and names the dead.
 #[test]
 fn an_old_push_does_not_replace_a_newer_list() {
