@@ -102,6 +102,26 @@ impl Id {
         self.wrapping_add(Id { high: 0, middle: 0, low: 1 })
     }
 
+    /// The point 2^exponent; `exponent` is below 160.
+    pub fn power_of_two(exponent: u32) -> Id {
+        debug_assert!(exponent < 160);
+        match exponent {
+            0..32 => Id { low: 1 << exponent, ..Id::ZERO },
+            32..96 => Id { middle: 1 << (exponent - 32), ..Id::ZERO },
+            _ => Id { high: 1 << ((exponent - 96) % 64), ..Id::ZERO },
+        }
+    }
+
+    /// How many binary digits the number has: `2^(bits - 1)` is the greatest power that is not above it,
+    /// and zero has none.
+    pub fn bits(self) -> u32 {
+        match self {
+            Id { high: 0, middle: 0, low } => u32::BITS - low.leading_zeros(),
+            Id { high: 0, middle, .. } => 96 - middle.leading_zeros(),
+            Id { high, .. } => 160 - high.leading_zeros(),
+        }
+    }
+
     /// This point as a share of the circle, in `0.0..1.0`.
     pub fn as_fraction(self) -> f64 {
         self.high as f64 / 2f64.powi(64) + self.middle as f64 / 2f64.powi(128)
@@ -217,6 +237,19 @@ mod tests {
             1 => Just(Id { high: 0, middle: 0, low: u32::MAX }),
             1 => (0u64..4).prop_map(Id::from_u64),
         ]
+    }
+
+    #[test]
+    fn powers_of_two_have_their_bits() {
+        for exponent in 0..160 {
+            let power = Id::power_of_two(exponent);
+            assert_eq!(power.bits(), exponent + 1);
+            assert_eq!(power.wrapping_sub(Id::from_u64(1)).bits(), exponent, "one less");
+            let twice = power.wrapping_add(power);
+            let next = if exponent == 159 { Id::ZERO } else { Id::power_of_two(exponent + 1) };
+            assert_eq!(twice, next);
+        }
+        assert_eq!((Id::ZERO.bits(), Id::MAX.bits()), (0, 160));
     }
 
     proptest! {

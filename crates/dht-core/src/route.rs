@@ -5,14 +5,20 @@
 
 use crate::id::{Id, between};
 
-/// What a node finds in its successor list for a key that it does not own.
+/// What a node finds in its lists for a key that it does not own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum NextHop {
-    /// Go to the entry at this place of the list.
+    /// Go to the entry at this place of the successor list.
     Entry(usize),
-    /// The entry that would own the key did not answer the asker, nor did any before it: only upkeep
-    /// can say who comes next.
+    /// Go back to the entry at this place of the predecessor list.
+    Back(usize),
+    /// Go to the finger of this exponent.
+    Finger(u32),
+    /// The entry that would own the key did not answer the asker, nor did any between it and this node:
+    /// only upkeep can say who comes next.
     HeadSilent,
+    /// The same of the predecessor list.
+    PredecessorSilent,
     /// The list is empty, or nobody in it answered the asker.
     Nobody,
 }
@@ -53,6 +59,103 @@ pub fn next_hop(
         }
     }
     farthest.map_or(NextHop::Nobody, NextHop::Entry)
+}
+
+/// Chooses the next hop of a node past the key from a predecessor list, nearest entry first: [`next_hop`]
+/// in the mirror.
+///
+/// Of the first `depth` entries that are not `failed`, the farthest is chosen that lies at or after the key.
+/// The last entry before which the key's arc ends owns the key; if that one is silent, the node after it has
+/// to find out, which is the next live entry towards this node, or else this node itself.
+pub fn hop_back(
+    me: Id,
+    entry: impl Fn(usize) -> Option<Id>,
+    key: Id,
+    depth: usize,
+    failed: impl Fn(Id) -> bool,
+) -> NextHop {
+    let mut farthest = None;
+    let mut usable = 0;
+    for at in 0.. {
+        let Some(id) = entry(at) else { break };
+        let is_past = id == key || between(key, id, me);
+        if !is_past {
+            return farthest.map_or(NextHop::PredecessorSilent, NextHop::Back);
+        }
+        if !failed(id) {
+            farthest = Some(at);
+            usable += 1;
+            if usable >= depth.max(1) {
+                break;
+            }
+        }
+    }
+    farthest.map_or(NextHop::Nobody, NextHop::Back)
+}
+
+/// Chooses the next hop of routing `both-ways`: the owner if either window of `depth` entries shows it, else
+/// a step towards the side on which the key is nearer by distance of ids, clockwise if both are equal
+/// (`docs/protocol.md`, formulas (b) and (c2)). Where nobody on that side answered the asker, a step to the
+/// other side.
+///
+/// A step brings the key nearer on the side it was taken, so a walk keeps its direction.
+pub fn next_hop_both_ways(
+    me: Id,
+    successor: impl Fn(usize) -> Option<Id>,
+    predecessor: impl Fn(usize) -> Option<Id>,
+    key: Id,
+    depth: usize,
+    failed: impl Fn(Id) -> bool,
+) -> NextHop {
+    let on = next_hop(me, &successor, key, depth, &failed);
+    let owns = |id: Id| id == key || between(me, key, id);
+    if let NextHop::Entry(at) = on
+        && successor(at).is_some_and(owns)
+    {
+        return on;
+    }
+    let back = hop_back(me, &predecessor, key, depth, &failed);
+    if let NextHop::Back(at) = back
+        && predecessor(at + 1).is_some_and(|behind| behind != key && !between(key, behind, me))
+    {
+        return back;
+    }
+    let (nearer, farther) = match me.distance_to(key) <= key.distance_to(me) {
+        true => (on, back),
+        false => (back, on),
+    };
+    if nearer == NextHop::Nobody { farther } else { nearer }
+}
+
+/// Chooses the next hop of routing `fingers`: the owner if the first `depth` entries of the successor list
+/// show it, else whoever lies closest before the key, of these entries and of all fingers (Chord, SIGCOMM
+/// 2001, figure 4, `closest_preceding_finger`; formulas (d) and (e) of `docs/protocol.md`).
+///
+/// `finger(i)` gives the first node at or after `me + 2^i`, as far as it is known. One that lies past the key
+/// is never gone to, even where it would have to be the owner: only the lists are kept well enough for that.
+pub fn next_hop_fingers(
+    me: Id,
+    successor: impl Fn(usize) -> Option<Id>,
+    finger: impl Fn(u32) -> Option<Id>,
+    key: Id,
+    depth: usize,
+    failed: impl Fn(Id) -> bool,
+) -> NextHop {
+    let on = next_hop(me, &successor, key, depth, &failed);
+    let farthest = match on {
+        NextHop::Entry(at) => successor(at).unwrap_or(me),
+        _ => me,
+    };
+    let is_owner = farthest != me && !between(me, farthest, key);
+    if is_owner || on == NextHop::HeadSilent {
+        return on;
+    }
+    // Fingers of greater exponents lie past the key or are the key itself.
+    let exponents = (0..me.distance_to(key).bits()).rev();
+    let mut usable = exponents.filter(|exponent| {
+        finger(*exponent).is_some_and(|id| between(farthest, id, key) && !failed(id))
+    });
+    usable.next().map_or(on, NextHop::Finger)
 }
 
 #[cfg(test)]
@@ -113,8 +216,119 @@ mod tests {
                     prop_assert!(owner || id.distance_to(key) < me.distance_to(key));
                 }
                 NextHop::Nobody => prop_assert!(list.is_empty()),
-                NextHop::HeadSilent => prop_assert!(false, "nobody failed"),
+                other => prop_assert!(false, "{other:?}, and nobody failed"),
             }
         }
+
+        /// Every step both ways brings the key nearer on the side it is taken, and that side stays the
+        /// nearer one.
+        #[test]
+        fn a_walk_both_ways_keeps_its_direction(
+            ids in prop::collection::btree_set(any::<[u8; 20]>(), 2..40),
+            key in any::<[u8; 20]>(), asker in any::<prop::sample::Index>(), depth in 1usize..5,
+        ) {
+            let ids: Vec<Id> = ids.into_iter().map(Id::from_bytes).collect();
+            let (key, nodes) = (Id::from_bytes(key), ids.len());
+            let owner = ids.iter().position(|id| *id >= key).unwrap_or(0);
+            let mut at = asker.index(nodes);
+            let mut went_on = None;
+            for _ in 0..nodes {
+                if at == owner {
+                    return Ok(());
+                }
+                let successor = |n: usize| (n + 1 < nodes).then(|| ids[(at + 1 + n) % nodes]);
+                let predecessor =
+                    |n: usize| (n + 1 < nodes).then(|| ids[(at + 2 * nodes - 1 - n) % nodes]);
+                let hop = next_hop_both_ways(ids[at], successor, predecessor, key, depth, |_| false);
+                let (next, on) = match hop {
+                    NextHop::Entry(n) => ((at + 1 + n) % nodes, true),
+                    NextHop::Back(n) => ((at + 2 * nodes - 1 - n) % nodes, false),
+                    other => panic!("{other:?}, and nobody failed"),
+                };
+                let closer = match on {
+                    true => next == owner || ids[next].distance_to(key) < ids[at].distance_to(key),
+                    false => key.distance_to(ids[next]) < key.distance_to(ids[at]),
+                };
+                prop_assert!(closer, "{hop:?}");
+                prop_assert!(next == owner || went_on.is_none_or(|before| before == on), "{hop:?}");
+                (at, went_on) = (next, Some(on));
+            }
+            prop_assert!(at == owner, "it takes too long");
+        }
+    }
+
+    #[test]
+    fn fingers_reach_the_closest_before_the_key() {
+        // Fingers 2^4 to 2^9 of node 0: 16, 40, 70, 130, 300 and 700.
+        let fingers = [16, 40, 70, 130, 300, 700];
+        let hop = |key: u64, depth: usize, failed: &[u64]| {
+            next_hop_fingers(
+                Id::ZERO,
+                |at| [5, 9, 12].get(at).map(|n| Id::from_u64(*n)),
+                |exponent| {
+                    let at = exponent.checked_sub(4)? as usize;
+                    fingers.get(at).map(|n| Id::from_u64(*n))
+                },
+                Id::from_u64(key),
+                depth,
+                |id| failed.iter().any(|n| Id::from_u64(*n) == id),
+            )
+        };
+        assert_eq!(hop(9, 3, &[]), NextHop::Entry(1), "the list shows the owner");
+        assert_eq!(hop(12, 2, &[]), NextHop::Entry(1), "two entries do not");
+        assert_eq!(hop(14, 3, &[]), NextHop::Entry(2));
+        assert_eq!(hop(400, 3, &[]), NextHop::Finger(8));
+        assert_eq!(hop(300, 3, &[]), NextHop::Finger(7), "300 would be the owner: not gone to");
+        assert_eq!(hop(60, 3, &[]), NextHop::Finger(5));
+        assert_eq!(hop(400, 3, &[300]), NextHop::Finger(7), "the next one stands in");
+        assert_eq!(hop(400, 3, &[5, 9, 12]), NextHop::Finger(8), "without a list, too");
+        assert_eq!(hop(4, 3, &[5]), NextHop::HeadSilent);
+        assert_eq!(hop(14, 3, &[5, 9, 12]), NextHop::Nobody);
+    }
+
+    fn back(list: &[u64], key: u64, depth: usize, failed: &[u64]) -> NextHop {
+        hop_back(
+            Id::from_u64(100),
+            |at| list.get(at).map(|n| Id::from_u64(*n)),
+            Id::from_u64(key),
+            depth,
+            |id| failed.iter().any(|n| Id::from_u64(*n) == id),
+        )
+    }
+
+    #[test]
+    fn going_back_ends_at_the_last_one_past_the_key() {
+        let list = [90, 80, 70, 60];
+        assert_eq!(back(&list, 85, 4, &[]), NextHop::Back(0));
+        assert_eq!(back(&list, 80, 4, &[]), NextHop::Back(1), "the end of an arc belongs to it");
+        assert_eq!(back(&list, 65, 2, &[]), NextHop::Back(1), "two entries show no more");
+        assert_eq!(back(&list, 5, 0, &[]), NextHop::Back(0), "a depth below 1 is 1");
+        assert_eq!(back(&list, 65, 4, &[70]), NextHop::Back(1), "the one after it finds out");
+        assert_eq!(back(&list, 65, 2, &[90]), NextHop::Back(2), "the next one stands in");
+        assert_eq!(back(&list, 85, 4, &[90]), NextHop::PredecessorSilent);
+        assert_eq!(back(&list, 5, 4, &list), NextHop::Nobody);
+        assert_eq!(back(&[], 5, 4, &[]), NextHop::Nobody);
+    }
+
+    #[test]
+    fn both_ways_takes_the_nearer_side_or_the_owner_it_sees() {
+        let hop = |key: u64, depth: usize, failed: &[u64]| {
+            let at = |list: &[u64], n: usize| list.get(n).map(|n| Id::from_u64(*n));
+            next_hop_both_ways(
+                Id::from_u64(1000),
+                |n| at(&[1100, 1200, 1300], n),
+                |n| at(&[900, 800, 700], n),
+                Id::from_u64(key),
+                depth,
+                |id| failed.iter().any(|n| Id::from_u64(*n) == id),
+            )
+        };
+        assert_eq!(hop(1250, 2, &[]), NextHop::Entry(1));
+        assert_eq!(hop(1250, 3, &[]), NextHop::Entry(2), "the owner");
+        assert_eq!(hop(750, 2, &[]), NextHop::Back(1), "the owner");
+        assert_eq!(hop(10, 2, &[]), NextHop::Back(1));
+        assert_eq!(hop(5000, 2, &[]), NextHop::Entry(1));
+        assert_eq!(hop(10, 3, &[900, 800, 700]), NextHop::Entry(2), "nobody answers on that side");
+        assert_eq!(hop(850, 3, &[900]), NextHop::PredecessorSilent, "the owner is silent");
     }
 }

@@ -8,6 +8,10 @@
 //! Formulas (a), (c) and (f) are exact for every ring. (b), (c2), (d) and (e) are means over random
 //! rings: one ring at hand differs from them.
 
+mod here;
+
+pub use here::{MAX_MEMBERS, exact_mean};
+
 use crate::message::ring::Routing;
 
 /// The expected mean of a routing at a depth on `n` members, as a number of hops; `None` where no

@@ -1,7 +1,7 @@
 //! How many hops lookups take on rings of any size (`dht-node sim hops`).
 //!
-//! The walk asks [`dht_core::route::next_hop`], the rule by which real nodes route, at every step;
-//! beside it stands what [`dht_core::theory`] expects. The two share no code.
+//! The walk asks [`dht_core::route`], the rules by which real nodes route, at every step; beside it stands what
+//! [`dht_core::theory`] expects. The two share no code.
 
 mod sample;
 mod table;
@@ -29,6 +29,8 @@ pub use table::RingTable;
 pub const MAX_NODES: usize = 10_000_000;
 /// The depths that are measured unless others are named (`sim hops --depth`).
 pub const DEFAULT_DEPTHS: [u16; 5] = [1, 2, 4, 8, 16];
+/// The same for routing `fingers`: the ring of 2001, and the list that nodes keep by default.
+pub const DEFAULT_FINGER_DEPTHS: [u16; 2] = [1, 16];
 /// Lookups of every row on rings of up to 50,000 nodes. Guess: 20 of each distance on a ring of
 /// 1,000, so that a plot of them is smooth, and a row takes a fraction of a second.
 pub const DEFAULT_LOOKUPS: u64 = 20_000;
@@ -44,18 +46,31 @@ pub fn default_lookups(nodes: usize) -> u64 {
     (DEFAULT_STEPS / (nodes as u64).max(1)).clamp(LEAST_DEFAULT_LOOKUPS, DEFAULT_LOOKUPS)
 }
 
+/// Over how many random rings means are taken that differ from ring to ring. Both ways at depth 1 they do by
+/// 5.5 % at 13 nodes, 1.6 % at 64 and 0.1 % at 777 (`docs/protocol.md`, "Hop formulas"), and by so much less,
+/// taken over rings, as the root of their number says.
+pub fn default_rings(nodes: usize) -> u32 {
+    match nodes {
+        ..=128 => 400,
+        129..=4096 => 20,
+        _ => 1,
+    }
+}
+
 /// What is to be measured.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct HopsConfig {
     /// How many members the rings have; one result for each.
     pub sizes: Vec<usize>,
-    /// With how many entries of the successor list; one row for each.
+    /// Routings, each with its rows.
+    pub routings: Vec<Routing>,
+    /// With how many entries of each list; one row for each. Empty: [`DEFAULT_DEPTHS`], with fingers 1 and 16.
     pub depths: Vec<u16>,
     /// Lookups of every row, over all its rings. `None`: [`default_lookups`].
     pub lookups: Option<u64>,
-    /// Over how many fresh random rings; `None`: enough for a spread below 0.3 %. For routing
-    /// `successors` that is one ring, since the distance of a uniform asker has the same
-    /// distribution on every ring.
+    /// Over how many fresh random rings; `None`: enough for a spread below 0.3 %. For routings `successors`
+    /// and `full` that is one ring, since the distance of a uniform asker has the same distribution on
+    /// every ring. Means both ways and with fingers differ from ring to ring: see [`default_rings`].
     pub rings: Option<u32>,
     /// All chance.
     pub seed: u64,
@@ -173,7 +188,7 @@ impl HopsConfig {
     pub fn validate(&self) -> Result<(), HopsError> {
         let counts = [
             ("nodes", self.sizes.len() as u64),
-            ("depth", self.depths.len() as u64),
+            ("routing", self.routings.len() as u64),
             ("lookups", self.lookups.unwrap_or(1)),
             ("rings", self.rings.unwrap_or(1).into()),
         ];
@@ -186,7 +201,7 @@ impl HopsConfig {
         };
         for nodes in &self.sizes {
             range("nodes", *nodes as u64, MAX_NODES as u64)?;
-            range("rings", self.rings.unwrap_or(1).into(), self.lookups_on(*nodes))?;
+            range("rings", self.rings_of(*nodes).into(), self.lookups_on(*nodes))?;
         }
         for depth in &self.depths {
             range("depth", (*depth).into(), Config::MAX_DEPTH.into())?;
@@ -198,9 +213,28 @@ impl HopsConfig {
         self.lookups.unwrap_or_else(|| default_lookups(nodes))
     }
 
+    fn rings_of(&self, nodes: usize) -> u32 {
+        let differ = |routing: &Routing| matches!(routing, Routing::BothWays | Routing::Fingers);
+        self.rings.unwrap_or(match self.routings.iter().any(differ) {
+            true => {
+                default_rings(nodes).min(u32::try_from(self.lookups_on(nodes)).unwrap_or(u32::MAX))
+            }
+            false => 1,
+        })
+    }
+
     /// A tally for every row.
     fn tallies(&self) -> Vec<Tally> {
-        self.depths.iter().map(|depth| Tally::new(Routing::Successors, *depth)).collect()
+        let of = |routing: &Routing| {
+            let depths: &[u16] = match routing {
+                Routing::Full => &[1],
+                _ if !self.depths.is_empty() => &self.depths,
+                Routing::Fingers => &DEFAULT_FINGER_DEPTHS,
+                _ => &DEFAULT_DEPTHS,
+            };
+            depths.iter().map(|depth| Tally::new(*routing, *depth)).collect::<Vec<Tally>>()
+        };
+        self.routings.iter().flat_map(of).collect()
     }
 }
 
@@ -219,7 +253,7 @@ fn measure(
     nodes: usize,
     progress: &mut impl FnMut(HopsProgress),
 ) -> SizeReport {
-    let rings = config.rings.unwrap_or(1);
+    let rings = config.rings_of(nodes);
     let samples = config.lookups_on(nodes);
     let mut tallies = config.tallies();
     let pace = (samples / 100).max(1);
@@ -273,6 +307,7 @@ mod tests {
     fn config() -> HopsConfig {
         HopsConfig {
             sizes: vec![16, 64],
+            routings: vec![Routing::Successors],
             depths: DEFAULT_DEPTHS.to_vec(),
             lookups: Some(4000),
             rings: None,
@@ -304,6 +339,7 @@ mod tests {
     fn odd_sizes_and_depths_are_within_one_percent() {
         let config = HopsConfig {
             sizes: vec![1, 2, 3, 7, 100, 777, 1000],
+            routings: vec![Routing::Successors],
             depths: vec![1, 3, 5, 7, 100],
             lookups: Some(2000),
             rings: Some(5),
@@ -321,6 +357,29 @@ mod tests {
         }
     }
 
+    /// The other routings, averaged over rings.
+    #[test]
+    fn all_routings_are_within_one_percent() {
+        let config = HopsConfig {
+            sizes: vec![16, 64, 1000],
+            routings: vec![Routing::BothWays, Routing::Fingers, Routing::Full],
+            depths: Vec::new(),
+            lookups: Some(40_000),
+            rings: None,
+            seed: 5,
+        };
+        let report = run(&config, |_| {}).expect("within all bounds");
+        for (nodes, row) in
+            report.sizes.iter().flat_map(|size| size.routings.iter().map(|row| (size.nodes, row)))
+        {
+            let (mean, expected) = (row.mean.expect("measured"), row.expected.expect("a formula"));
+            assert!((mean - expected).abs() <= 0.012 * expected, "{nodes} nodes: {row:?}");
+            let here = row.expected_here.expect("few members");
+            assert!((mean - here).abs() <= 0.01 * here, "{nodes} nodes: {row:?}");
+            assert_eq!(row.failed, 0);
+        }
+    }
+
     /// The error that is printed is the spread that other seeds show.
     #[test]
     fn the_standard_error_is_that_of_repeated_measurements() {
@@ -329,6 +388,7 @@ mod tests {
         for seed in 0..SEEDS {
             let config = HopsConfig {
                 sizes: vec![500],
+                routings: vec![Routing::Successors],
                 depths: vec![1, 3],
                 lookups: Some(31),
                 rings: None,

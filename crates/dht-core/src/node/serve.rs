@@ -140,13 +140,13 @@ impl Node {
         let hop = match next_hop(me, entry, key, depth, suspect) {
             NextHop::Entry(at) => NextHop::Entry(at),
             // Suspicion moves a node back in the order; it does not make it unreachable.
-            NextHop::HeadSilent | NextHop::Nobody => next_hop(me, entry, key, depth, failed),
+            _ => next_hop(me, entry, key, depth, failed),
         };
         match hop {
             NextHop::Entry(at) => {
                 RouteOutcome::Answer(RouteAnswer::Next { next: links.successors()[at].clone() })
             }
-            NextHop::HeadSilent | NextHop::Nobody => RouteOutcome::Wait(links.head().cloned()),
+            _ => RouteOutcome::Wait(links.head().cloned()),
         }
     }
 

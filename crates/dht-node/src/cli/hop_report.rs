@@ -184,7 +184,14 @@ mod tests {
 
     pub(super) fn simulated(sizes: &[usize]) -> HopsReport {
         let (sizes, depths) = (sizes.to_vec(), vec![1, 4]);
-        let config = HopsConfig { sizes, depths, lookups: Some(200), rings: None, seed: 9 };
+        let config = HopsConfig {
+            sizes,
+            routings: vec![dht_core::message::ring::Routing::Successors],
+            depths,
+            lookups: Some(200),
+            rings: None,
+            seed: 9,
+        };
         dht_sim::hops::run(&config, |_| {}).expect("within all bounds")
     }
 

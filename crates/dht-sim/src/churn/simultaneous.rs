@@ -194,9 +194,7 @@ impl Struck {
         let place = match next_hop(me, entry, key, usize::from(query.depth), failed) {
             NextHop::Entry(place) => place,
             // The owner by the list is dead, and nobody between answered: its heir is the next one.
-            NextHop::HeadSilent | NextHop::Nobody => {
-                (0..self.depth).find(|place| entry(*place).is_some_and(|id| !failed(id)))?
-            }
+            _ => (0..self.depth).find(|place| entry(*place).is_some_and(|id| !failed(id)))?,
         };
         Some(RouteAnswer::Next { next: self.members[(at + 1 + place) % nodes].clone() })
     }

@@ -1,6 +1,8 @@
-//! A ring as one sorted table of ids: every node's list is a window into it, without copies.
+//! A ring as one sorted table of ids: every node's lists are windows into it, its fingers are found in it, and
+//! its map is all of it, without copies.
 
-use dht_core::route::{NextHop, next_hop};
+use dht_core::message::ring::Routing;
+use dht_core::route::{NextHop, next_hop, next_hop_both_ways, next_hop_fingers};
 use dht_core::{Id, Interval};
 use rand_pcg::Pcg64Mcg;
 
@@ -37,32 +39,48 @@ impl RingTable {
     }
 
     /// How many hops a lookup takes from the asker to the owner of a point, with `depth` entries of
-    /// the successor list. `None`: it did not get there.
-    pub fn hops(&self, asker: usize, key: Id, depth: u16) -> Option<usize> {
+    /// each list. `None`: it did not get there.
+    pub fn hops(&self, asker: usize, key: Id, routing: Routing, depth: u16) -> Option<usize> {
         let nodes = self.ids.len();
         let mut at = asker % nodes;
         let mut hops = 0;
         while !self.arc(at).contains(key) {
-            let others = nodes - 1;
-            let entry =
-                |place: usize| (place < others).then(|| self.ids[self.wrapped(at + 1 + place)]);
-            match next_hop(self.ids[at], entry, key, usize::from(depth), |_| false) {
-                NextHop::Entry(place) if hops < nodes => at = self.wrapped(at + 1 + place),
-                _ => return None,
+            if hops == nodes {
+                return None;
             }
+            at = self.step(at, key, routing, usize::from(depth))?;
             hops += 1;
         }
         Some(hops)
     }
 
-    /// The exact mean of this ring: all askers, keys by the arcs of their owners.
-    ///
-    /// From any owner's view the askers lie at the distances `0..n`, one at each, so the arcs drop
-    /// out and the mean is the same on every ring.
-    pub fn exact_mean(&self, depth: u16) -> f64 {
-        let (nodes, depth) = (self.ids.len(), usize::from(depth.max(1)));
-        let total: usize = (0..nodes).map(|distance| distance.div_ceil(depth)).sum();
-        total as f64 / nodes as f64
+    /// The rank of the node that this one sends an asker to.
+    fn step(&self, at: usize, key: Id, routing: Routing, depth: usize) -> Option<usize> {
+        let (me, nodes) = (self.ids[at], self.ids.len());
+        let on = |place: usize| self.wrapped(at + 1 + place);
+        let back = |place: usize| self.wrapped(at + nodes - 1 - place);
+        let exists = |place: usize| place + 1 < nodes;
+        let successor = |place: usize| exists(place).then(|| self.ids[on(place)]);
+        let predecessor = |place: usize| exists(place).then(|| self.ids[back(place)]);
+        let finger = |exponent| self.owner(me.wrapping_add(Id::power_of_two(exponent)));
+        let finger_id = |exponent| Some(self.ids[finger(exponent)]).filter(|id| *id != me);
+        let nobody_failed = |_| false;
+        let hop = match routing {
+            Routing::Successors => next_hop(me, successor, key, depth, nobody_failed),
+            Routing::BothWays => {
+                next_hop_both_ways(me, successor, predecessor, key, depth, nobody_failed)
+            }
+            Routing::Fingers => {
+                next_hop_fingers(me, successor, finger_id, key, depth, nobody_failed)
+            }
+            Routing::Full => return Some(self.owner(key)),
+        };
+        match hop {
+            NextHop::Entry(place) => Some(on(place)),
+            NextHop::Back(place) => Some(back(place)),
+            NextHop::Finger(exponent) => Some(finger(exponent)),
+            NextHop::HeadSilent | NextHop::PredecessorSilent | NextHop::Nobody => None,
+        }
     }
 
     fn arc(&self, at: usize) -> Interval {
@@ -83,6 +101,7 @@ mod tests {
     use dht_core::theory;
     use rand::SeedableRng;
 
+    use super::super::random_id;
     use super::*;
 
     /// Case 98: every asker, every owner.
@@ -96,7 +115,9 @@ mod tests {
                 for (asker, key) in
                     (0..nodes).flat_map(|asker| table.ids().iter().map(move |key| (asker, *key)))
                 {
-                    counts[table.hops(asker, key, depth).expect("nobody is dead")] += 1;
+                    counts[table
+                        .hops(asker, key, Routing::Successors, depth)
+                        .expect("nobody is dead")] += 1;
                 }
                 let pairs = (nodes * nodes) as f64;
                 let n = nodes as u64;
@@ -105,8 +126,6 @@ mod tests {
                     let share = *count as f64 / pairs;
                     assert!((share - expected).abs() < 1e-12, "{hops} hops, {nodes}, {depth}");
                 }
-                let exact = table.exact_mean(depth);
-                assert!((exact - theory::successors_mean(n, depth)).abs() < 1e-9);
             }
         }
     }
@@ -118,7 +137,9 @@ mod tests {
         let mut mean = |nodes: usize| {
             let table = RingTable::random(nodes, &mut rng);
             let owner = table.ids()[0];
-            let hops = (0..nodes).map(|asker| table.hops(asker, owner, 1).expect("nobody is dead"));
+            let hops = (0..nodes).map(|asker| {
+                table.hops(asker, owner, Routing::Successors, 1).expect("nobody is dead")
+            });
             hops.sum::<usize>() as f64 / nodes as f64
         };
         for nodes in [16, 64, 256, 1024] {
@@ -126,10 +147,39 @@ mod tests {
         }
     }
 
+    /// Every asker, and keys anywhere: the walk of the nodes against the mean that is worked out from ranks.
+    #[test]
+    fn walks_agree_with_the_exact_mean_of_their_ring() {
+        const KEYS: usize = 4000;
+        let mut rng = Pcg64Mcg::seed_from_u64(3);
+        for nodes in [1, 2, 3, 5, 17, 64] {
+            let table = RingTable::random(nodes, &mut rng);
+            for routing in [Routing::Successors, Routing::BothWays, Routing::Fingers, Routing::Full]
+            {
+                for depth in [1, 2, 4, 16] {
+                    let mut total = 0;
+                    for _ in 0..KEYS {
+                        let key = random_id(&mut rng);
+                        let hops =
+                            |asker| table.hops(asker, key, routing, depth).expect("all live");
+                        total += (0..nodes).map(hops).sum::<usize>();
+                    }
+                    let mean = total as f64 / (nodes * KEYS) as f64;
+                    let exact =
+                        theory::exact_mean(table.ids(), routing, depth).expect("few members");
+                    assert!(
+                        (mean - exact).abs() <= 0.01 * exact,
+                        "{nodes} {routing:?} {depth}: {mean} {exact}"
+                    );
+                }
+            }
+        }
+    }
+
     #[test]
     fn a_key_at_a_place_belongs_to_it_and_the_next_point_does_not() {
         let table = RingTable::new([10, 30, 20].map(Id::from_u64).to_vec());
-        let hops = |asker, key| table.hops(asker, Id::from_u64(key), 1);
+        let hops = |asker, key| table.hops(asker, Id::from_u64(key), Routing::Successors, 1);
         assert_eq!(hops(0, 10), Some(0), "a local hit is no hop");
         assert_eq!(hops(0, 11), Some(1));
         assert_eq!(hops(0, 31), Some(0), "the arc of the first passes zero");

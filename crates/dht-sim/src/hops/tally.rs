@@ -15,20 +15,20 @@ pub(super) struct Tally {
     depth: u16,
     counts: Vec<u64>,
     failed: u64,
-    here: f64,
+    here: Option<f64>,
     error: StratifiedError,
 }
 
 impl Tally {
-    /// Of nothing yet. Other routings than `successors` have no walk yet: `HopsConfig` asks for none.
+    /// Of nothing yet.
     pub(super) fn new(routing: Routing, depth: u16) -> Tally {
         let (counts, error) = (Vec::new(), StratifiedError::default());
-        Tally { routing, depth, counts, failed: 0, here: 0.0, error }
+        Tally { routing, depth, counts, failed: 0, here: Some(0.0), error }
     }
 
     /// Walks one lookup.
     pub(super) fn walk(&mut self, table: &RingTable, asker: usize, key: Id) {
-        match table.hops(asker, key, self.depth) {
+        match table.hops(asker, key, self.routing, self.depth) {
             Some(hops) => {
                 if self.counts.len() <= hops {
                     self.counts.resize(hops + 1, 0);
@@ -47,19 +47,15 @@ impl Tally {
 
     /// Takes in the exact mean of a ring that had this share of all lookups.
     pub(super) fn close_ring(&mut self, table: &RingTable, share: f64) {
-        self.here += share * table.exact_mean(self.depth);
+        let exact = theory::exact_mean(table.ids(), self.routing, self.depth);
+        self.here = self.here.zip(exact).map(|(sum, exact)| sum + share * exact);
     }
 
     /// What came of it, on rings of so many nodes.
     pub(super) fn row(self, nodes: usize) -> Row {
         let histogram = Histogram::from_counts(self.counts);
         Row {
-            routing: match self.routing {
-                Routing::Successors => "successors",
-                Routing::BothWays => "both-ways",
-                Routing::Fingers => "fingers",
-                Routing::Full => "full",
-            },
+            routing: self.routing.as_str(),
             depth: (self.routing != Routing::Full).then_some(self.depth),
             mean: histogram.mean(),
             stderr: self.error.of_mean(),
@@ -69,7 +65,7 @@ impl Tally {
             p99: histogram.quantile(0.99),
             max: histogram.max(),
             expected: theory::expected_mean(self.routing, nodes as u64, self.depth),
-            expected_here: Some(self.here),
+            expected_here: self.here,
             growth: theory::growth(self.routing),
             failed: self.failed,
             timeouts: 0,

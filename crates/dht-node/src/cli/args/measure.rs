@@ -122,10 +122,10 @@ pub(crate) struct SimHopsArgs {
     /// Sizes of the rings, each from 1 to 10000000
     #[arg(long, value_name = "N,..", value_delimiter = ',', required = true)]
     pub(crate) nodes: Vec<usize>,
-    /// Routings; only `successors` is built
+    /// Routings: successors, both-ways, fingers, full [default: successors]
     #[arg(long, value_name = "R,..", value_delimiter = ',')]
     pub(crate) routing: Vec<String>,
-    /// Entries of the list used at each step [default: 1,2,4,8,16]
+    /// Entries of each list used at each step [default: 1,2,4,8,16; with fingers 1,16]
     #[arg(long, value_name = "K,..", value_delimiter = ',', value_parser = depth())]
     pub(crate) depth: Vec<u16>,
     /// Lookups for each row [default: 20000; above 50000 nodes fewer, down to 1000 from a million on]
@@ -134,7 +134,7 @@ pub(crate) struct SimHopsArgs {
     /// All chance
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Fresh random rings for each size, which share the lookups [default: enough that they differ by less than 0.3 %: one, for `successors`]
+    /// Fresh random rings for each size, which share the lookups [default: enough that they differ by less than 0.3 %: one, for `successors` and `full`]
     #[arg(long, value_name = "M")]
     pub(crate) rings: Option<u32>,
     /// Draws the rows as a picture: an SVG file, which is replaced if it is there

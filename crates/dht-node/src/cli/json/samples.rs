@@ -280,6 +280,7 @@ fn settings() -> SettingsJson {
 
 fn sim_hops() -> Value {
     let config = dht_sim::hops::HopsConfig {
+        routings: vec![dht_core::message::ring::Routing::Successors],
         sizes: vec![2],
         depths: vec![1],
         lookups: Some(10),

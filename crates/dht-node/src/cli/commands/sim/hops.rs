@@ -1,23 +1,27 @@
 //! `sim hops`: hops on rings of any size.
 
-use dht_sim::hops::{DEFAULT_DEPTHS, HopsConfig, HopsReport, Row};
+use dht_core::message::ring::Routing;
+use dht_sim::hops::{HopsConfig, HopsReport, Row};
 
 use crate::cli::args::SimHopsArgs;
-use crate::cli::commands::builtin_routing;
 use crate::cli::deadline::Deadline;
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::hop_report::{HopFiles, HopRecord, off, show_error, show_off};
 use crate::cli::output::{Output, table_text};
+use crate::cli::settings::parse_routing;
 use crate::cli::units::count;
 
 pub(super) fn run(args: SimHopsArgs, deadline: Deadline, output: Output) -> Result<Exit, Failure> {
-    for routing in &args.routing {
-        builtin_routing(routing)?;
+    let SimHopsArgs { mut nodes, routing, depth, lookups, rings, seed, plot, csv } = args;
+    let mut routings = routing.iter().map(|word| named(word)).collect::<Result<Vec<_>, _>>()?;
+    if routings.is_empty() {
+        routings.push(Routing::Successors);
     }
-    let depths = if args.depth.is_empty() { DEFAULT_DEPTHS.to_vec() } else { args.depth };
-    let SimHopsArgs { nodes, lookups, rings, seed, plot, csv, .. } = args;
+    let mut depths = depth;
+    // Who names one twice wants it once.
+    (nodes, routings, depths) = (distinct(nodes), distinct(routings), distinct(depths));
     let files = HopFiles::choose(plot.as_deref(), csv.as_deref())?;
-    let config = HopsConfig { sizes: nodes, depths, lookups, rings, seed };
+    let config = HopsConfig { sizes: nodes, routings, depths, lookups, rings, seed };
     let progress = output.progress();
     let measured = deadline.bound_thread(move || {
         dht_sim::hops::run(&config, |step| {
@@ -29,6 +33,20 @@ pub(super) fn run(args: SimHopsArgs, deadline: Deadline, output: Output) -> Resu
     files.write(&HopRecord::of_simulation(&report), output)?;
     output.result(&report, || for_people(&report, output))?;
     Ok(Exit::Done)
+}
+
+fn named(word: &str) -> Result<Routing, Failure> {
+    parse_routing(word).map_err(|error| Failure::usage(format!("--routing {word}: {error}")))
+}
+
+/// The first of each, in their order.
+fn distinct<T: PartialEq>(values: Vec<T>) -> Vec<T> {
+    values.into_iter().fold(Vec::new(), |mut kept, value| {
+        if !kept.contains(&value) {
+            kept.push(value);
+        }
+        kept
+    })
 }
 
 fn for_people(report: &HopsReport, output: Output) -> String {
