@@ -78,7 +78,12 @@ pub(crate) fn contact(n: u64, id: Id, life: u64) -> Contact {
 
 /// The number of the node that a contact names.
 pub(crate) fn number(contact: &Contact) -> u64 {
-    let [a, b, c, d, e, f, g, h, ..] = *contact.key().as_bytes();
+    number_of(&contact.record)
+}
+
+/// The same of a record.
+pub(crate) fn number_of(record: &PeerRecord) -> u64 {
+    let [a, b, c, d, e, f, g, h, ..] = *record.key.as_bytes();
     u64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
 

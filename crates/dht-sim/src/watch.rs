@@ -1,6 +1,7 @@
 //! Looks on after every step: keeps the links of all nodes, checks the invariants whose condition
 //! holds, and knows which conditions a fault has broken.
 
+mod heard;
 mod shape;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,15 +16,16 @@ use crate::invariants::{
     one_live_successor, one_ring, predecessor_kept, sufficient_principals,
 };
 
+use heard::Heard;
 use shape::Shape;
 
 /// Most problems that are kept: the first ones tell the story.
 const MAX_PROBLEMS: usize = 64;
 
-/// How long a list may be on its way. The proofs know no messages: what was sent before the ring
-/// was as they have it may still arrive so much later. 1 s: longer than any delay that is
-/// simulated.
-const MESSAGE_LIFE: Duration = Duration::from_secs(1);
+/// How long a node may keep a list that it has heard of until it adopts it, at the end of a step. The
+/// proofs know neither messages nor steps: what was sent before the ring was as they have it may still be
+/// adopted later. 1 s: longer than two questions take, on any way that is drawn (guess).
+const STEP_LIFE: Duration = Duration::from_secs(1);
 
 /// Which condition of the proofs the environment has broken. Until the world is quiet again, only
 /// what holds without conditions is checked.
@@ -58,6 +60,7 @@ pub enum Breach {
 pub(crate) struct Watch {
     links: Links,
     shape: Shape,
+    heard: Heard,
     /// Members whose list is shorter than it should be.
     short: BTreeSet<Id>,
     /// How many nodes look for a place.
@@ -96,6 +99,7 @@ impl Watch {
         Watch {
             links: Links { depth, predecessors, nodes: BTreeMap::new() },
             shape: Shape::default(),
+            heard: Heard::default(),
             short: BTreeSet::new(),
             joining: 0,
             breach: None,
@@ -126,8 +130,20 @@ impl Watch {
         })
     }
 
-    /// What a node points to after something happened to it, if that is news.
-    pub(crate) fn looked(&mut self, now: Instant, node: Id, links: NodeLinks) {
+    /// A list arrives, its sender first; messages are numbered in the order in which they are `sent`.
+    pub(crate) fn heard(&mut self, reader: Id, sent: u64, list: Vec<Id>) {
+        self.heard.list(reader, sent, list);
+    }
+
+    /// What a node points to after something happened to it, if that is news. `oldest` says when the
+    /// oldest message was sent that may still arrive, or just has.
+    pub(crate) fn looked(
+        &mut self,
+        now: Instant,
+        node: Id,
+        links: NodeLinks,
+        oldest: &dyn Fn() -> Option<Instant>,
+    ) {
         let before = self.links.nodes.get(&node);
         self.last_change = now;
         let held = before.and_then(|before| before.predecessor);
@@ -139,7 +155,8 @@ impl Watch {
         }
         let is_guest = !was_member && links.state == NodeState::Member && !links.alone;
         let is_let_in = is_guest && was_joining;
-        let were_full = self.breach.is_none() && self.reached && self.is_settled(now);
+        let were_full =
+            is_let_in && self.breach.is_none() && self.reached && self.is_settled(now, oldest);
         let taken = links.predecessor;
         let neighbors = links.successors.iter().chain(&links.predecessors).copied();
         self.acquainted.entry(node).or_default().extend(neighbors);
@@ -152,10 +169,7 @@ impl Watch {
         if is_going {
             self.check_conditions();
         }
-        if is_let_in
-            && were_full
-            && let Some(violation) = joins_with_list::check(&self.links, node)
-        {
+        if were_full && let Some(violation) = joins_with_list::check(&self.links, node) {
             self.report(now, violation);
         }
         if is_guest && !one_live_successor::check_node(&self.links, node) {
@@ -176,12 +190,14 @@ impl Watch {
             known.clear();
         }
         known.extend(taken);
-        self.check(now, node);
+        self.check(now, node, &list, oldest);
     }
 
-    /// A node's life is over. `for_good`: it left, and the others forget it.
-    pub(crate) fn ended(&mut self, now: Instant, node: Id, for_good: bool) {
+    /// A node's life is over, when `sent` was the last message. `for_good`: it left, and the others
+    /// forget it.
+    pub(crate) fn ended(&mut self, now: Instant, node: Id, sent: u64, for_good: bool) {
         self.last_change = now;
+        self.heard.ended(node, sent);
         self.put(node, None);
         self.unlearn(node);
         self.known.remove(&node);
@@ -371,9 +387,11 @@ impl Watch {
         self.links.depth >= 2
     }
 
-    /// Whether the state of the proofs has held for longer than a message may be under way.
-    fn is_settled(&self, now: Instant) -> bool {
-        self.based_since.is_some_and(|since| now.since(since) >= MESSAGE_LIFE)
+    /// Whether nobody may still adopt a list that was sent before the state of the proofs was reached.
+    fn is_settled(&self, now: Instant, oldest: &dyn Fn() -> Option<Instant>) -> bool {
+        self.based_since.is_some_and(|since| {
+            now.since(since) >= STEP_LIFE && oldest().is_none_or(|oldest| oldest >= since)
+        })
     }
 
     fn has_principals(&self) -> bool {
@@ -418,23 +436,37 @@ impl Watch {
         });
     }
 
-    /// Checks what the change of one node's links may have broken.
-    fn check(&mut self, now: Instant, node: Id) {
+    /// Checks what the change of one node's links may have broken; `before` is the list it had.
+    fn check(
+        &mut self,
+        now: Instant,
+        node: Id,
+        before: &[Id],
+        oldest: &dyn Fn() -> Option<Instant>,
+    ) {
         let mut found = lists_in_order::check_node(&self.links, node);
+        let is_lost =
+            self.links.is_member(node) && !one_live_successor::check_node(&self.links, node);
+        let list = self.links.nodes.get(&node).map(|held| held.successors.as_slice());
+        if self.breach.is_none()
+            && is_lost
+            && list.is_some_and(|list| self.heard.died_on_its_way(node, list, before))
+        {
+            self.broke(Breach::ListDied { node });
+        }
         if self.breach.is_none() && self.do_proofs_apply() {
-            let are_full = self.short.is_empty();
-            let is_settled = self.is_settled(now);
-            if are_full && is_settled && !self.has_principals() {
-                found.extend(sufficient_principals::check(&self.links));
-            } else if are_full && self.has_principals() {
+            if !self.short.is_empty() {
+                self.based_since = None;
+            } else if self.has_principals() {
                 self.based_since.get_or_insert(now);
                 self.reached = true;
-            } else if !(are_full && is_settled) {
+            } else if self.is_settled(now, oldest) {
+                found.extend(sufficient_principals::check(&self.links));
+            } else {
                 self.based_since = None;
             }
             if self.reached {
-                let is_lost = !one_live_successor::check_node(&self.links, node);
-                if self.links.is_member(node) && is_lost {
+                if is_lost {
                     found.push(Violation::NoLiveSuccessor { node });
                 }
                 if !self.shape.is_plainly_one_ring() {

@@ -533,7 +533,8 @@ impl World {
         let heads = heads.map(|id| id.and_then(|id| self.numbers.get(&id).copied()).unwrap_or(n));
         let line = format_args!("{n} points to {:?} and {:?}", links.predecessor, links.successors);
         self.trace.event(self.now, Kind::Links, &[n, heads[0], heads[1]], line);
-        self.watch.looked(self.now, id, links);
+        let post = &self.post;
+        self.watch.looked(self.now, id, links, &|| post.oldest_sent());
         self.watch.acquaint(id, member.node.remembered().map(|held| held.id));
     }
 

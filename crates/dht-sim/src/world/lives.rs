@@ -88,7 +88,7 @@ impl World {
         for (_, (_, key)) in self.lookups.extract_if(.., |_, (asker, _)| *asker == n) {
             self.watch.lookup_ended(self.now, key, None);
         }
-        self.watch.ended(self.now, id, for_good);
+        self.watch.ended(self.now, id, self.post.last_sent(), for_good);
         self.on_copies_lost(n);
         self.on_gone(n);
     }

@@ -13,7 +13,7 @@ use super::World;
 use super::held::{Begun, Notify};
 use crate::invariants::{acknowledged, bounded};
 use crate::ledger::Finished;
-use crate::member::{Stage, number};
+use crate::member::{Stage, number, number_of};
 use crate::trace::Kind;
 
 /// Most messages that wait for a stopped process (guess: what a socket buffer of 200 KiB holds).
@@ -24,6 +24,8 @@ const MAX_WAITING: usize = 256;
 pub(super) struct Post {
     pub(super) mail: BTreeMap<(Instant, u64), Parcel>,
     sequence: u64,
+    /// When the message was sent that is being delivered.
+    at_hand: Option<Instant>,
     /// Questions that were delivered and are not answered yet.
     pub(super) questions: BTreeMap<ReplyId, Question>,
     /// The same by their calls.
@@ -47,10 +49,19 @@ pub(super) struct Call {
     rpc: RpcId,
 }
 
+/// When a message was sent.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sent {
+    at: Instant,
+    /// Messages are numbered in this order, so that it tells them apart where time stands still.
+    order: u64,
+}
+
 #[derive(Clone, Debug)]
 pub(super) enum Parcel {
     /// `is_echo`: it arrived before, and nobody waits for a second answer.
     Request {
+        sent: Sent,
         call: Call,
         from: Contact,
         to: u64,
@@ -59,6 +70,7 @@ pub(super) enum Parcel {
         is_echo: bool,
     },
     Answer {
+        sent: Sent,
         call: Call,
         outcome: Result<Answer, Failure>,
     },
@@ -106,6 +118,14 @@ impl Parcel {
             Parcel::Answer { call, .. } => call.by,
         }
     }
+
+    /// When it was sent, if it may bring a list.
+    fn sent(&self) -> Option<Instant> {
+        match self {
+            Parcel::Request { sent, .. } | Parcel::Answer { sent, .. } => Some(sent.at),
+            Parcel::Dropped { .. } | Parcel::Stored { .. } | Parcel::Fetched { .. } => None,
+        }
+    }
 }
 
 impl Post {
@@ -123,6 +143,25 @@ impl Post {
         self.sequence += 1;
         self.sequence
     }
+
+    /// The number of the last message that was sent.
+    pub(super) fn last_sent(&self) -> u64 {
+        self.sequence
+    }
+
+    /// What to write on a message that is sent now.
+    fn stamp(&self, at: Instant) -> Sent {
+        Sent { at, order: self.sequence + 1 }
+    }
+
+    /// When the oldest of all messages was sent that may still arrive.
+    pub(super) fn oldest_sent(&self) -> Option<Instant> {
+        let waiting = self.waiting.values().flatten();
+        let held = self.begun.values().flat_map(|begun| &begun.answers);
+        let parcels = self.mail.values().chain(waiting).chain(held);
+        let under_way = parcels.filter_map(Parcel::sent).chain(self.at_hand);
+        under_way.min()
+    }
 }
 
 impl World {
@@ -134,12 +173,13 @@ impl World {
             self.wait_for(target, parcel);
             return true;
         }
+        self.post.at_hand = parcel.sent();
         match parcel {
-            Parcel::Request { call, from, to, life, request, is_echo } => {
+            Parcel::Request { sent, call, from, to, life, request, is_echo } => {
                 let asked = (!is_echo).then_some(call);
-                self.deliver_request(call, asked, from, (to, life), request);
+                self.deliver_request(sent, call, asked, from, (to, life), request);
             }
-            Parcel::Answer { call, outcome } => self.deliver_answer(call, outcome),
+            Parcel::Answer { sent, call, outcome } => self.deliver_answer(sent, call, outcome),
             Parcel::Dropped { to, life, reply } => {
                 if self.is_in_life(to, life) {
                     self.tell(to, Event::RequestDropped { reply });
@@ -259,10 +299,13 @@ impl World {
         if self.draw_twice() {
             let delay = self.draw_delay(n, to);
             let (from, request) = (from.clone(), request.clone());
-            self.post(delay, Parcel::Request { call, from, to, life, request, is_echo: true });
+            let sent = self.post.stamp(self.now);
+            let echo = Parcel::Request { sent, call, from, to, life, request, is_echo: true };
+            self.post(delay, echo);
         }
         let delay = self.draw_delay(n, to);
-        self.post(delay, Parcel::Request { call, from, to, life, request, is_echo: false });
+        let sent = self.post.stamp(self.now);
+        self.post(delay, Parcel::Request { sent, call, from, to, life, request, is_echo: false });
     }
 
     fn count_message(&mut self, n: u64) {
@@ -297,10 +340,10 @@ impl World {
         if self.draw_twice() {
             let delay = self.draw_delay(n, call.by);
             let outcome = Ok((response.clone(), Some(record.clone())));
-            self.post(delay, Parcel::Answer { call, outcome });
+            self.post_answer(delay, call, outcome);
         }
         let delay = self.draw_delay(n, call.by);
-        self.post(delay, Parcel::Answer { call, outcome: Ok((response, Some(record))) });
+        self.post_answer(delay, call, Ok((response, Some(record))));
     }
 
     fn cancel(&mut self, n: u64, rpc: RpcId) {
@@ -321,8 +364,7 @@ impl World {
     /// Nobody will answer this call. Where time stands still the caller hears it at once.
     fn lose(&mut self, call: Call) {
         if self.is_stepped {
-            let outcome = Err(Failure::TimedOut);
-            self.post(Duration::ZERO, Parcel::Answer { call, outcome });
+            self.post_answer(Duration::ZERO, call, Err(Failure::TimedOut));
         } else {
             self.post.lost.insert(call);
         }
@@ -331,6 +373,7 @@ impl World {
     /// A question arrives, or fails to. `asked`: who waits for an answer, if anybody.
     fn deliver_request(
         &mut self,
+        sent: Sent,
         call: Call,
         asked: Option<Call>,
         from: Contact,
@@ -345,7 +388,7 @@ impl World {
         }
         if self.cuts.is_misdirected(to) {
             let delay = self.draw_delay(to, call.by);
-            self.post(delay, Parcel::Answer { call, outcome: Err(Failure::NotThatPeer) });
+            self.post_answer(delay, call, Err(Failure::NotThatPeer));
             return;
         }
         let line = format_args!("{to} is asked by {}: {request:?}", call.by);
@@ -353,38 +396,53 @@ impl World {
         if self.post.holds_notifies && matches!(request, Request::Notify { .. }) {
             self.post.notifies.retain(|held| held.to != to || held.from.id != from.id);
             self.post.notifies.push(Notify { to, from, request });
-            self.post(Duration::ZERO, Parcel::Answer { call, outcome: Ok((Response::Done, None)) });
+            self.post_answer(Duration::ZERO, call, Ok((Response::Done, None)));
             return;
         }
         let key = match &request {
             Request::Route(query) => Some(query.key),
             _ => None,
         };
+        self.note_list(to, sent, from.id, list_asked_with(&request));
         let reply = ReplyId(self.post.draw());
         self.post.questions.insert(reply, Question { call: asked, at: to, key });
         self.post.asked.extend(asked.map(|call| (call, reply)));
         self.tell(to, Event::Request { reply, from, request });
     }
 
-    fn deliver_answer(&mut self, call: Call, outcome: Result<Answer, Failure>) {
+    fn deliver_answer(&mut self, sent: Sent, call: Call, outcome: Result<Answer, Failure>) {
         if !self.is_in_life(call.by, call.life) {
             return;
         }
         if let Some(begun) = self.post.begun.get_mut(&call.by)
             && begun.calls.contains(&call)
         {
-            begun.answers.push(Parcel::Answer { call, outcome });
+            begun.answers.push(Parcel::Answer { sent, call, outcome });
             return;
         }
         let heard = outcome.as_ref().map(|(response, _)| response);
         let line = format_args!("{} hears {heard:?}", call.by);
         self.trace.event(self.now, Kind::Answer, &[call.by, call.rpc.0], line);
+        if let Ok((response, Some(record))) = &outcome {
+            let answerer = self.members.get(&number_of(record)).map(|held| held.me.id);
+            let list = list_answered_with(response);
+            answerer.into_iter().for_each(|id| self.note_list(call.by, sent, id, list));
+        }
         let rpc = call.rpc;
         let event = match outcome {
             Ok((response, record)) => Event::Response { rpc, response, record, connect_us: 0 },
             Err(failure) => Event::Failed { rpc, failure },
         };
         self.tell(call.by, event);
+    }
+
+    /// A list arrives. An empty one is none: whoever is alone, or isolated, sends it.
+    fn note_list(&mut self, to: u64, sent: Sent, sender: Id, list: &[Contact]) {
+        if !list.is_empty() {
+            let reader = self.member(to).me.id;
+            let entries = std::iter::once(sender).chain(list.iter().map(|held| held.id)).collect();
+            self.watch.heard(reader, sent.order, entries);
+        }
     }
 
     fn deliver_chunk(&mut self, to: u64, fetch: FetchId, chunk: ChunkRef, from: u64) {
@@ -459,6 +517,11 @@ impl World {
         self.members.get(&n).is_some_and(|held| held.is_running() && held.life() == life)
     }
 
+    fn post_answer(&mut self, delay: Duration, call: Call, outcome: Result<Answer, Failure>) {
+        let sent = self.post.stamp(self.now);
+        self.post(delay, Parcel::Answer { sent, call, outcome });
+    }
+
     fn post(&mut self, delay: Duration, parcel: Parcel) {
         let delay = if self.is_stepped { Duration::ZERO } else { delay };
         let at = (self.now.after(delay), self.post.draw());
@@ -499,5 +562,22 @@ impl World {
 
     fn draw_loss(&mut self) -> bool {
         !self.is_stepped && self.plan.draw_loss(&mut self.rng)
+    }
+}
+
+/// The successor list that comes with a question.
+fn list_asked_with(request: &Request) -> &[Contact] {
+    match request {
+        Request::Push(neighbors) => &neighbors.successors,
+        Request::Leave { successors, .. } => successors,
+        _ => &[],
+    }
+}
+
+/// The successor list that comes with an answer.
+fn list_answered_with(response: &Response) -> &[Contact] {
+    match response {
+        Response::Joined(neighbors) | Response::Neighbors(neighbors) => &neighbors.successors,
+        _ => &[],
     }
 }

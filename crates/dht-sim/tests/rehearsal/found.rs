@@ -139,3 +139,13 @@ fn a_ring_lives_with_longer_ways() {
     }
     holds("timed\nring 0 1 2 3 4 5\nslow 3 100\nwait 120000\nuntil ideal 120000\n");
 }
+
+/// 40's list is 45 and 68, and both go at once with the two after them: the last list that 40 is told of
+/// goes while it is on its way. The proofs know no messages, so this is a fault and not a broken promise.
+#[test]
+fn a_list_may_die_on_its_way() {
+    holds(
+        "depth 2\ntimed\nring 12 26 40 45 68 73 76 81\nleave 45\nleave 68\nleave 73\nleave 76\n\
+         join 23 via 26\nuntil ideal 600000\nexpect ring 12 23 26 40 81\n",
+    );
+}
