@@ -171,14 +171,14 @@ impl Sample {
         self.squares += off * (value - self.mean);
     }
 
-    /// The mean; 0 of nothing.
-    pub fn mean(&self) -> f64 {
-        self.mean
+    /// The mean; `None` of nothing.
+    pub fn mean(&self) -> Option<f64> {
+        (self.count > 0.0).then_some(self.mean)
     }
 
-    /// The standard error of the mean, as if the values were independent.
-    pub fn stderr(&self) -> f64 {
-        if self.count < 2.0 { 0.0 } else { (self.squares / (self.count - 1.0) / self.count).sqrt() }
+    /// The standard error of the mean, as if the values were independent; `None` of fewer than two.
+    pub fn stderr(&self) -> Option<f64> {
+        (self.count > 1.0).then(|| (self.squares / (self.count - 1.0) / self.count).sqrt())
     }
 }
 

@@ -41,17 +41,17 @@ pub struct ChurnReport {
     pub wrong: u64,
     /// Those whose asker died before they ended; in no other count.
     pub orphaned: u64,
-    /// Of lookups that found an owner.
-    pub mean_hops: f64,
-    /// Standard error of that mean.
-    pub mean_hops_stderr: f64,
+    /// Of lookups that found an owner; `None` if there were none.
+    pub mean_hops: Option<f64>,
+    /// Standard error of that mean; `None` of fewer than two.
+    pub mean_hops_stderr: Option<f64>,
     /// What an ideal ring of as many as there were on average takes; `None` where no formula is
     /// known.
     pub expected_hops: Option<f64>,
     /// Contacts that failed, for whatever reason, of all lookups that ended.
-    pub timeouts_per_lookup: f64,
+    pub timeouts_per_lookup: Option<f64>,
     /// Standard error of that mean.
-    pub timeouts_stderr: f64,
+    pub timeouts_stderr: Option<f64>,
     /// Of lookups that found an owner, in milliseconds.
     pub latency_ms: Latency,
     /// Writes that were acknowledged and could not be read after the end.
@@ -82,17 +82,17 @@ pub struct ChurnReport {
     pub faults: Vec<Fault>,
 }
 
-/// Percentiles.
+/// Percentiles; `None` of nothing.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct Latency {
     /// Half of all took no longer.
-    pub p50: f64,
+    pub p50: Option<f64>,
     /// 90 % took no longer.
-    pub p90: f64,
+    pub p90: Option<f64>,
     /// 99 % took no longer.
-    pub p99: f64,
+    pub p99: Option<f64>,
     /// None took longer.
-    pub max: f64,
+    pub max: Option<f64>,
 }
 
 /// A lookup that did not end well.
@@ -149,7 +149,7 @@ impl Tally {
 
     pub(super) fn report(mut self, config: &ChurnConfig, ending: Ending) -> ChurnReport {
         let Ending { seconds, traffic, mended_after_s, acked_lost, files, events } = ending;
-        let mean_nodes = self.population.mean();
+        let mean_nodes = self.population.mean().unwrap_or(0.0);
         // Where nobody was left nobody sent anything.
         let share = |amount: u64| amount as f64 / mean_nodes.max(1.0) / seconds.max(1e-9);
         let bytes =
@@ -199,7 +199,7 @@ impl Latency {
         values_us.sort_unstable();
         let rank = |share: f64| {
             let at = (share * values_us.len() as f64).ceil() as usize;
-            values_us.get(at.saturating_sub(1)).map_or(0.0, |us| *us as f64 / 1000.0)
+            values_us.get(at.saturating_sub(1)).map(|us| *us as f64 / 1000.0)
         };
         Latency { p50: rank(0.5), p90: rank(0.9), p99: rank(0.99), max: rank(1.0) }
     }

@@ -18,6 +18,8 @@ pub fn parse(text: &str) -> Result<Script, ScriptError> {
     let mut reader = Reader::default();
     // Some editors begin a file with a byte order mark.
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    // Lines end as they do on any system.
+    let text = text.replace("\r\n", "\n").replace('\r', "\n");
     for (at, line) in text.lines().enumerate() {
         let code = line.split('#').next().unwrap_or("").replace('|', " | ").to_ascii_lowercase();
         let words: Vec<&str> = code.split_whitespace().collect();
@@ -351,6 +353,14 @@ const ECHOED: usize = 80;
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn lines_end_as_on_any_system() {
+        let wanted = parse("depth 2\nring 0 2\n\nquiet\n").expect("three steps");
+        for text in ["depth 2\r\nring 0 2\r\n\r\nquiet\r\n", "depth 2\rring 0 2\r\rquiet"] {
+            assert_eq!(parse(text), Ok(wanted.clone()), "{text:?}");
+        }
+    }
 
     #[test]
     fn every_step_of_the_contract_is_read() {

@@ -153,8 +153,8 @@ fn lines(report: &ChurnReport) -> Vec<(String, String)> {
             "time-outs per lookup",
             with_error(report.timeouts_per_lookup, report.timeouts_stderr),
         ),
-        named("latency p50, ms", format!("{:.0}", report.latency_ms.p50)),
-        named("latency p99, ms", format!("{:.0}", report.latency_ms.p99)),
+        named("latency p50, ms", number(report.latency_ms.p50, 0)),
+        named("latency p99, ms", number(report.latency_ms.p99, 0)),
         named("ring breaks", report.ring_breaks.to_string()),
         named(
             "ideal after, s",
@@ -206,9 +206,6 @@ fn table_for_people(report: &TableReport, wall_s: f64, output: Output) -> String
 }
 
 fn cells(row: &TableRow) -> [String; 14] {
-    let number = |value: Option<f64>, digits: usize| {
-        value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
-    };
     let PaperFigures { mean_hops, timeouts_per_lookup, failed_of_10000, bytes_per_node_per_s } =
         row.paper;
     let paper_failed = failed_of_10000.map_or("-".to_owned(), |failed| failed.to_string());
@@ -253,8 +250,13 @@ fn cells(row: &TableRow) -> [String; 14] {
     }
 }
 
-fn with_error(mean: f64, stderr: f64) -> String {
-    format!("{mean:.2} ± {stderr:.2}")
+fn number(value: Option<f64>, digits: usize) -> String {
+    value.map_or("-".to_owned(), |value| format!("{value:.digits$}"))
+}
+
+fn with_error(mean: Option<f64>, stderr: Option<f64>) -> String {
+    let error = stderr.map_or(String::new(), |stderr| format!(" ± {stderr:.2}"));
+    format!("{}{error}", number(mean, 2))
 }
 
 /// A week.

@@ -71,7 +71,7 @@ fn for_people(outcome: &Outcome, output: Output) -> String {
     let step = outcome.step;
     let verdict = match outcome.problems.first() {
         None => format!("all held, to line {step}"),
-        Some(problem) => format!("failed at line {step}: {}", problem.message),
+        Some(problem) => format!("failed at line {step}: {}: {}", problem.kind, problem.message),
     };
     let mut text = format!(
         "{verdict}\n{:.1} s of virtual time, seed {}\n\n",
@@ -92,7 +92,7 @@ fn for_people(outcome: &Outcome, output: Output) -> String {
     for ring in &outcome.rings {
         text.push_str(&format!("\nring: {}\n", numbers(ring)));
     }
-    for problem in &outcome.problems {
+    for problem in outcome.problems.iter().skip(1) {
         let (line, kind) = (problem.step, problem.kind);
         text.push_str(&format!("\nline {line}: {kind}: {}\n", problem.message));
     }
@@ -113,8 +113,9 @@ mod tests {
         let script = script::parse("depth 2\nring 0 2\nexpect ring 0\n").expect("three steps");
         let outcome = script::run(&script, 1);
         let text = for_people(&outcome, Output::bare(false));
-        assert!(!outcome.ok && text.starts_with("failed at line 3: node 2 lives\n"), "{text}");
-        assert!(text.contains("\nring: 0 2\n") && text.contains("\nline 3: "), "{text}");
+        assert!(!outcome.ok && text.starts_with("failed at line 3: "), "{text}");
+        assert!(text.contains(": node 2 lives\n") && text.contains("\nring: 0 2\n"), "{text}");
+        assert_eq!(text.matches("node 2 lives").count(), 1, "{text}");
     }
 
     #[test]

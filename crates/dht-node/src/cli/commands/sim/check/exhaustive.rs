@@ -17,6 +17,7 @@ struct Explored {
     failures: u8,
     false_suspicions: u8,
     rejoins: bool,
+    slow: Vec<&'static str>,
     in_flight: Option<u8>,
     /// Different states.
     states: u64,
@@ -88,6 +89,18 @@ fn plan(args: &SmallWorldArgs) -> Plan {
     }
 }
 
+/// The kinds of messages that may be overtaken by anything.
+fn slow(flight: &Flight) -> Vec<&'static str> {
+    let kinds = [
+        (flight.pings, "pings"),
+        (flight.questions, "questions"),
+        (flight.notifications, "notifications"),
+        (flight.candidates, "candidates"),
+        (flight.pushes, "pushes"),
+    ];
+    kinds.into_iter().filter(|(pace, _)| *pace == Pace::Slow).map(|(_, name)| name).collect()
+}
+
 impl Explored {
     fn of(report: Report) -> Explored {
         let found = |violation: Violation| Found {
@@ -102,6 +115,7 @@ impl Explored {
             failures: report.plan.failures,
             false_suspicions: report.plan.false_suspicions,
             rejoins: report.plan.rejoins,
+            slow: slow(&report.plan.flight),
             in_flight: Some(report.plan.flight.in_flight).filter(|most| *most < u8::MAX),
             states: report.states,
             transitions: report.transitions,
@@ -114,18 +128,28 @@ impl Explored {
         }
     }
 
+    /// What was asked for besides, as it is written on the command line.
+    fn other_settings(&self) -> String {
+        let rejoins = self.rejoins.then(|| ", --rejoins".to_owned());
+        let slow = Some(&self.slow).filter(|kinds| !kinds.is_empty());
+        let slow = slow.map(|kinds| format!(", --slow {}", kinds.join(",")));
+        let in_flight = self.in_flight.map(|most| format!(", --in-flight {most}"));
+        [rejoins, slow, in_flight].into_iter().flatten().collect()
+    }
+
     fn for_people(&self) -> String {
         let reach = match self.closed {
             true => "to the end".to_owned(),
             false => format!("up to the bound, {} steps deep", self.depth),
         };
         let mut text = format!(
-            "lists of {}, {}, {}, {}: {reach}\n{}, {}; repaired by upkeep {}, by memory {}, \
+            "lists of {}, {}, {}, {}{}: {reach}\n{}, {}; repaired by upkeep {}, by memory {}, \
              not checked {}\n",
             self.list,
             count(self.joins.into(), "join"),
             count(self.failures.into(), "failure"),
             count(self.false_suspicions.into(), "false suspicion"),
+            self.other_settings(),
             count(self.states, "state"),
             count(self.transitions, "transition"),
             self.by_upkeep,
@@ -159,5 +183,16 @@ mod tests {
         let text = explored.for_people();
         assert!(text.starts_with("lists of 2, 1 join, 0 failures, 0 false suspicions: to the end"));
         assert!(explored.closed && text.ends_with("leads to the ideal ring\n"), "{text}");
+    }
+
+    #[test]
+    fn what_was_asked_is_said() {
+        let flight = Flight { pushes: Pace::Slow, in_flight: 2, ..Flight::answers() };
+        let plan = Plan { joins: 1, failures: 0, rejoins: true, flight, ..Plan::default() };
+        let explored = Explored::of(explore(&plan, |_| {}));
+        let text = explored.for_people();
+        let asked = "0 false suspicions, --rejoins, --slow pushes, --in-flight 2: to the end";
+        assert!(text.lines().next().is_some_and(|line| line.ends_with(asked)), "{text}");
+        assert_eq!(explored.slow, ["pushes"]);
     }
 }
