@@ -5,15 +5,20 @@
 
 use crate::id::{Id, between};
 
-/// What a node finds in its lists for a key that it does not own.
+/// Where a node finds whom to ask next about a key that it does not own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum NextHop {
-    /// Go to the entry at this place of the successor list.
+pub enum Hop {
+    /// The entry at this place of the successor list.
     Entry(usize),
-    /// Go back to the entry at this place of the predecessor list.
+    /// The entry at this place of the predecessor list.
     Back(usize),
-    /// Go to the finger of this exponent.
+    /// The finger of this exponent.
     Finger(u32),
+}
+
+/// Why there is nobody to ask.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum NoHop {
     /// The entry that would own the key did not answer the asker, nor did any between it and this node:
     /// only upkeep can say who comes next.
     HeadSilent,
@@ -36,29 +41,17 @@ pub fn next_hop(
     key: Id,
     depth: usize,
     failed: impl Fn(Id) -> bool,
-) -> NextHop {
-    let mut farthest = None;
-    let mut usable = 0;
-    for at in 0.. {
-        let Some(id) = entry(at) else { break };
-        let is_owner = id == key || between(me, key, id);
-        if is_owner {
-            if !failed(id) {
-                return NextHop::Entry(at);
-            }
-            // Nobody behind a silent owner can say "mine" before upkeep has run: the last live
-            // node before it must find out.
-            return farthest.map_or(NextHop::HeadSilent, NextHop::Entry);
-        }
-        if !failed(id) {
-            farthest = Some(at);
-            usable += 1;
-            if usable >= depth.max(1) {
-                break;
-            }
-        }
+) -> Result<Hop, NoHop> {
+    let owns = |id: Id| id == key || between(me, key, id);
+    let window = Window::walk(entry, depth, &failed, owns);
+    match (window.crossed, window.farthest) {
+        (Some((at, owner)), _) if !failed(owner) => Ok(Hop::Entry(at)),
+        // Nobody behind a silent owner can say "mine" before upkeep has run: the last live node
+        // before it must find out.
+        (_, Some(at)) => Ok(Hop::Entry(at)),
+        (Some(_), None) => Err(NoHop::HeadSilent),
+        (None, None) => Err(NoHop::Nobody),
     }
-    farthest.map_or(NextHop::Nobody, NextHop::Entry)
 }
 
 /// Chooses the next hop of a node past the key from a predecessor list, nearest entry first: [`next_hop`]
@@ -73,24 +66,48 @@ pub fn hop_back(
     key: Id,
     depth: usize,
     failed: impl Fn(Id) -> bool,
-) -> NextHop {
-    let mut farthest = None;
-    let mut usable = 0;
-    for at in 0.. {
-        let Some(id) = entry(at) else { break };
-        let is_past = id == key || between(key, id, me);
-        if !is_past {
-            return farthest.map_or(NextHop::PredecessorSilent, NextHop::Back);
-        }
-        if !failed(id) {
-            farthest = Some(at);
-            usable += 1;
-            if usable >= depth.max(1) {
-                break;
+) -> Result<Hop, NoHop> {
+    let lies_before = |id: Id| id != key && !between(key, id, me);
+    let window = Window::walk(entry, depth, failed, lies_before);
+    match (window.crossed, window.farthest) {
+        (_, Some(at)) => Ok(Hop::Back(at)),
+        (Some(_), None) => Err(NoHop::PredecessorSilent),
+        (None, None) => Err(NoHop::Nobody),
+    }
+}
+
+/// The first `depth` entries of a list that are not failed, as far as none of them lies beyond the key.
+struct Window {
+    /// The last of them.
+    farthest: Option<usize>,
+    /// The entry that follows, if it is the first beyond the key; it may be failed.
+    crossed: Option<(usize, Id)>,
+}
+
+impl Window {
+    fn walk(
+        entry: impl Fn(usize) -> Option<Id>,
+        depth: usize,
+        failed: impl Fn(Id) -> bool,
+        is_beyond: impl Fn(Id) -> bool,
+    ) -> Window {
+        let mut farthest = None;
+        let mut usable = 0;
+        for at in 0.. {
+            let Some(id) = entry(at) else { break };
+            if is_beyond(id) {
+                return Window { farthest, crossed: Some((at, id)) };
+            }
+            if !failed(id) {
+                farthest = Some(at);
+                usable += 1;
+                if usable >= depth.max(1) {
+                    break;
+                }
             }
         }
+        Window { farthest, crossed: None }
     }
-    farthest.map_or(NextHop::Nobody, NextHop::Back)
 }
 
 /// Chooses the next hop of routing `both-ways`: the owner if either window of `depth` entries shows it, else
@@ -106,16 +123,16 @@ pub fn next_hop_both_ways(
     key: Id,
     depth: usize,
     failed: impl Fn(Id) -> bool,
-) -> NextHop {
+) -> Result<Hop, NoHop> {
     let on = next_hop(me, &successor, key, depth, &failed);
     let owns = |id: Id| id == key || between(me, key, id);
-    if let NextHop::Entry(at) = on
+    if let Ok(Hop::Entry(at)) = on
         && successor(at).is_some_and(owns)
     {
         return on;
     }
     let back = hop_back(me, &predecessor, key, depth, &failed);
-    if let NextHop::Back(at) = back
+    if let Ok(Hop::Back(at)) = back
         && predecessor(at + 1).is_some_and(|behind| behind != key && !between(key, behind, me))
     {
         return back;
@@ -124,7 +141,7 @@ pub fn next_hop_both_ways(
         true => (on, back),
         false => (back, on),
     };
-    if nearer == NextHop::Nobody { farther } else { nearer }
+    if nearer == Err(NoHop::Nobody) { farther } else { nearer }
 }
 
 /// Chooses the next hop of routing `fingers`: the owner if the first `depth` entries of the successor list
@@ -140,14 +157,14 @@ pub fn next_hop_fingers(
     key: Id,
     depth: usize,
     failed: impl Fn(Id) -> bool,
-) -> NextHop {
+) -> Result<Hop, NoHop> {
     let on = next_hop(me, &successor, key, depth, &failed);
     let farthest = match on {
-        NextHop::Entry(at) => successor(at).unwrap_or(me),
-        _ => me,
+        Ok(Hop::Entry(at)) => successor(at).unwrap_or(me),
+        Ok(Hop::Back(_) | Hop::Finger(_)) | Err(_) => me,
     };
     let is_owner = farthest != me && !between(me, farthest, key);
-    if is_owner || on == NextHop::HeadSilent {
+    if is_owner || on == Err(NoHop::HeadSilent) {
         return on;
     }
     // Fingers of greater exponents lie past the key or are the key itself.
@@ -155,7 +172,7 @@ pub fn next_hop_fingers(
     let mut usable = exponents.filter(|exponent| {
         finger(*exponent).is_some_and(|id| between(farthest, id, key) && !failed(id))
     });
-    usable.next().map_or(on, NextHop::Finger)
+    usable.next().map_or(on, |exponent| Ok(Hop::Finger(exponent)))
 }
 
 #[cfg(test)]
@@ -164,7 +181,7 @@ mod tests {
 
     use super::*;
 
-    fn hop(list: &[u64], key: u64, depth: usize, failed: &[u64]) -> NextHop {
+    fn hop(list: &[u64], key: u64, depth: usize, failed: &[u64]) -> Result<Hop, NoHop> {
         next_hop(
             Id::from_u64(0),
             |at| list.get(at).map(|n| Id::from_u64(*n)),
@@ -177,24 +194,24 @@ mod tests {
     #[test]
     fn the_owner_is_taken_as_soon_as_the_window_shows_it() {
         let list = [10, 20, 30, 40];
-        assert_eq!(hop(&list, 5, 1, &[]), NextHop::Entry(0));
-        assert_eq!(hop(&list, 10, 1, &[]), NextHop::Entry(0), "the end of an arc belongs to it");
-        assert_eq!(hop(&list, 11, 4, &[]), NextHop::Entry(1));
-        assert_eq!(hop(&list, 35, 2, &[]), NextHop::Entry(1), "the farthest before the key");
-        assert_eq!(hop(&list, 35, 1, &[]), NextHop::Entry(0));
-        assert_eq!(hop(&list, 99, 3, &[]), NextHop::Entry(2));
-        assert_eq!(hop(&list, 99, 0, &[]), NextHop::Entry(0), "a depth below 1 is 1");
-        assert_eq!(hop(&[], 5, 3, &[]), NextHop::Nobody);
+        assert_eq!(hop(&list, 5, 1, &[]), Ok(Hop::Entry(0)));
+        assert_eq!(hop(&list, 10, 1, &[]), Ok(Hop::Entry(0)), "the end of an arc belongs to it");
+        assert_eq!(hop(&list, 11, 4, &[]), Ok(Hop::Entry(1)));
+        assert_eq!(hop(&list, 35, 2, &[]), Ok(Hop::Entry(1)), "the farthest before the key");
+        assert_eq!(hop(&list, 35, 1, &[]), Ok(Hop::Entry(0)));
+        assert_eq!(hop(&list, 99, 3, &[]), Ok(Hop::Entry(2)));
+        assert_eq!(hop(&list, 99, 0, &[]), Ok(Hop::Entry(0)), "a depth below 1 is 1");
+        assert_eq!(hop(&[], 5, 3, &[]), Err(NoHop::Nobody));
     }
 
     #[test]
     fn silent_entries_are_stepped_round() {
         let list = [10, 20, 30, 40];
-        assert_eq!(hop(&list, 35, 1, &[10]), NextHop::Entry(1), "the next one stands in");
-        assert_eq!(hop(&list, 25, 4, &[30]), NextHop::Entry(1), "its predecessor finds out");
-        assert_eq!(hop(&list, 5, 4, &[10]), NextHop::HeadSilent);
-        assert_eq!(hop(&list, 15, 4, &[10, 20]), NextHop::HeadSilent);
-        assert_eq!(hop(&list, 99, 4, &[10, 20, 30, 40]), NextHop::Nobody);
+        assert_eq!(hop(&list, 35, 1, &[10]), Ok(Hop::Entry(1)), "the next one stands in");
+        assert_eq!(hop(&list, 25, 4, &[30]), Ok(Hop::Entry(1)), "its predecessor finds out");
+        assert_eq!(hop(&list, 5, 4, &[10]), Err(NoHop::HeadSilent));
+        assert_eq!(hop(&list, 15, 4, &[10, 20]), Err(NoHop::HeadSilent));
+        assert_eq!(hop(&list, 99, 4, &[10, 20, 30, 40]), Err(NoHop::Nobody));
     }
 
     proptest! {
@@ -210,12 +227,12 @@ mod tests {
             list.sort_by_key(|id| me.distance_to(*id));
             list.dedup();
             match next_hop(me, |at| list.get(at).copied(), key, depth, |_| false) {
-                NextHop::Entry(at) => {
+                Ok(Hop::Entry(at)) => {
                     let id = list[at];
                     let owner = id == key || between(me, key, id);
                     prop_assert!(owner || id.distance_to(key) < me.distance_to(key));
                 }
-                NextHop::Nobody => prop_assert!(list.is_empty()),
+                Err(NoHop::Nobody) => prop_assert!(list.is_empty()),
                 other => prop_assert!(false, "{other:?}, and nobody failed"),
             }
         }
@@ -241,8 +258,8 @@ mod tests {
                     |n: usize| (n + 1 < nodes).then(|| ids[(at + 2 * nodes - 1 - n) % nodes]);
                 let hop = next_hop_both_ways(ids[at], successor, predecessor, key, depth, |_| false);
                 let (next, on) = match hop {
-                    NextHop::Entry(n) => ((at + 1 + n) % nodes, true),
-                    NextHop::Back(n) => ((at + 2 * nodes - 1 - n) % nodes, false),
+                    Ok(Hop::Entry(n)) => ((at + 1 + n) % nodes, true),
+                    Ok(Hop::Back(n)) => ((at + 2 * nodes - 1 - n) % nodes, false),
                     other => panic!("{other:?}, and nobody failed"),
                 };
                 let closer = match on {
@@ -274,19 +291,19 @@ mod tests {
                 |id| failed.iter().any(|n| Id::from_u64(*n) == id),
             )
         };
-        assert_eq!(hop(9, 3, &[]), NextHop::Entry(1), "the list shows the owner");
-        assert_eq!(hop(12, 2, &[]), NextHop::Entry(1), "two entries do not");
-        assert_eq!(hop(14, 3, &[]), NextHop::Entry(2));
-        assert_eq!(hop(400, 3, &[]), NextHop::Finger(8));
-        assert_eq!(hop(300, 3, &[]), NextHop::Finger(7), "300 would be the owner: not gone to");
-        assert_eq!(hop(60, 3, &[]), NextHop::Finger(5));
-        assert_eq!(hop(400, 3, &[300]), NextHop::Finger(7), "the next one stands in");
-        assert_eq!(hop(400, 3, &[5, 9, 12]), NextHop::Finger(8), "without a list, too");
-        assert_eq!(hop(4, 3, &[5]), NextHop::HeadSilent);
-        assert_eq!(hop(14, 3, &[5, 9, 12]), NextHop::Nobody);
+        assert_eq!(hop(9, 3, &[]), Ok(Hop::Entry(1)), "the list shows the owner");
+        assert_eq!(hop(12, 2, &[]), Ok(Hop::Entry(1)), "two entries do not");
+        assert_eq!(hop(14, 3, &[]), Ok(Hop::Entry(2)));
+        assert_eq!(hop(400, 3, &[]), Ok(Hop::Finger(8)));
+        assert_eq!(hop(300, 3, &[]), Ok(Hop::Finger(7)), "300 would be the owner: not gone to");
+        assert_eq!(hop(60, 3, &[]), Ok(Hop::Finger(5)));
+        assert_eq!(hop(400, 3, &[300]), Ok(Hop::Finger(7)), "the next one stands in");
+        assert_eq!(hop(400, 3, &[5, 9, 12]), Ok(Hop::Finger(8)), "without a list, too");
+        assert_eq!(hop(4, 3, &[5]), Err(NoHop::HeadSilent));
+        assert_eq!(hop(14, 3, &[5, 9, 12]), Err(NoHop::Nobody));
     }
 
-    fn back(list: &[u64], key: u64, depth: usize, failed: &[u64]) -> NextHop {
+    fn back(list: &[u64], key: u64, depth: usize, failed: &[u64]) -> Result<Hop, NoHop> {
         hop_back(
             Id::from_u64(100),
             |at| list.get(at).map(|n| Id::from_u64(*n)),
@@ -299,15 +316,15 @@ mod tests {
     #[test]
     fn going_back_ends_at_the_last_one_past_the_key() {
         let list = [90, 80, 70, 60];
-        assert_eq!(back(&list, 85, 4, &[]), NextHop::Back(0));
-        assert_eq!(back(&list, 80, 4, &[]), NextHop::Back(1), "the end of an arc belongs to it");
-        assert_eq!(back(&list, 65, 2, &[]), NextHop::Back(1), "two entries show no more");
-        assert_eq!(back(&list, 5, 0, &[]), NextHop::Back(0), "a depth below 1 is 1");
-        assert_eq!(back(&list, 65, 4, &[70]), NextHop::Back(1), "the one after it finds out");
-        assert_eq!(back(&list, 65, 2, &[90]), NextHop::Back(2), "the next one stands in");
-        assert_eq!(back(&list, 85, 4, &[90]), NextHop::PredecessorSilent);
-        assert_eq!(back(&list, 5, 4, &list), NextHop::Nobody);
-        assert_eq!(back(&[], 5, 4, &[]), NextHop::Nobody);
+        assert_eq!(back(&list, 85, 4, &[]), Ok(Hop::Back(0)));
+        assert_eq!(back(&list, 80, 4, &[]), Ok(Hop::Back(1)), "the end of an arc belongs to it");
+        assert_eq!(back(&list, 65, 2, &[]), Ok(Hop::Back(1)), "two entries show no more");
+        assert_eq!(back(&list, 5, 0, &[]), Ok(Hop::Back(0)), "a depth below 1 is 1");
+        assert_eq!(back(&list, 65, 4, &[70]), Ok(Hop::Back(1)), "the one after it finds out");
+        assert_eq!(back(&list, 65, 2, &[90]), Ok(Hop::Back(2)), "the next one stands in");
+        assert_eq!(back(&list, 85, 4, &[90]), Err(NoHop::PredecessorSilent));
+        assert_eq!(back(&list, 5, 4, &list), Err(NoHop::Nobody));
+        assert_eq!(back(&[], 5, 4, &[]), Err(NoHop::Nobody));
     }
 
     #[test]
@@ -323,12 +340,12 @@ mod tests {
                 |id| failed.iter().any(|n| Id::from_u64(*n) == id),
             )
         };
-        assert_eq!(hop(1250, 2, &[]), NextHop::Entry(1));
-        assert_eq!(hop(1250, 3, &[]), NextHop::Entry(2), "the owner");
-        assert_eq!(hop(750, 2, &[]), NextHop::Back(1), "the owner");
-        assert_eq!(hop(10, 2, &[]), NextHop::Back(1));
-        assert_eq!(hop(5000, 2, &[]), NextHop::Entry(1));
-        assert_eq!(hop(10, 3, &[900, 800, 700]), NextHop::Entry(2), "nobody answers on that side");
-        assert_eq!(hop(850, 3, &[900]), NextHop::PredecessorSilent, "the owner is silent");
+        assert_eq!(hop(1250, 2, &[]), Ok(Hop::Entry(1)));
+        assert_eq!(hop(1250, 3, &[]), Ok(Hop::Entry(2)), "the owner");
+        assert_eq!(hop(750, 2, &[]), Ok(Hop::Back(1)), "the owner");
+        assert_eq!(hop(10, 2, &[]), Ok(Hop::Back(1)));
+        assert_eq!(hop(5000, 2, &[]), Ok(Hop::Entry(1)));
+        assert_eq!(hop(10, 3, &[900, 800, 700]), Ok(Hop::Entry(2)), "nobody answers on that side");
+        assert_eq!(hop(850, 3, &[900]), Err(NoHop::PredecessorSilent), "the owner is silent");
     }
 }

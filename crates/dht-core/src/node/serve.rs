@@ -9,7 +9,7 @@ use crate::message::ring::{
 use crate::outbox::CallOwner;
 use crate::peer::Contact;
 use crate::ring::Standing;
-use crate::route::{NextHop, next_hop};
+use crate::route::{Hop, next_hop};
 use crate::time::Instant;
 use crate::timer::Timer;
 
@@ -137,16 +137,14 @@ impl Node {
                     .iter()
                     .any(|entry| entry.id == id && self.liveness.is_suspect(&entry.key()))
         };
-        let hop = match next_hop(me, entry, key, depth, suspect) {
-            NextHop::Entry(at) => NextHop::Entry(at),
-            // Suspicion moves a node back in the order; it does not make it unreachable.
-            _ => next_hop(me, entry, key, depth, failed),
-        };
+        // Suspicion moves a node back in the order; it does not make it unreachable.
+        let hop = next_hop(me, entry, key, depth, suspect)
+            .or_else(|_| next_hop(me, entry, key, depth, failed));
         match hop {
-            NextHop::Entry(at) => {
+            Ok(Hop::Entry(at)) => {
                 RouteOutcome::Answer(RouteAnswer::Next { next: links.successors()[at].clone() })
             }
-            _ => RouteOutcome::Wait(links.head().cloned()),
+            Ok(Hop::Back(_) | Hop::Finger(_)) | Err(_) => RouteOutcome::Wait(links.head().cloned()),
         }
     }
 

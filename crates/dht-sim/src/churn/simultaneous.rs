@@ -9,7 +9,7 @@
 use dht_core::lookup::{LookupQuery, LookupStep, LookupTarget, Timing};
 use dht_core::message::client::DetourReason;
 use dht_core::message::ring::{RouteAnswer, RouteQuery, Routing};
-use dht_core::route::{NextHop, next_hop};
+use dht_core::route::{Hop, next_hop};
 use dht_core::{Contact, Id, Instant, Interval, between};
 use rand::seq::SliceRandom;
 use rand::{RngExt, SeedableRng};
@@ -192,9 +192,11 @@ impl Struck {
         let entry = |place: usize| (place < self.depth).then(|| id(at + 1 + place));
         let failed = |id: Id| query.failed.contains(&id);
         let place = match next_hop(me, entry, key, usize::from(query.depth), failed) {
-            NextHop::Entry(place) => place,
+            Ok(Hop::Entry(place) | Hop::Back(place)) => place,
             // The owner by the list is dead, and nobody between answered: its heir is the next one.
-            _ => (0..self.depth).find(|place| entry(*place).is_some_and(|id| !failed(id)))?,
+            Ok(Hop::Finger(_)) | Err(_) => {
+                (0..self.depth).find(|place| entry(*place).is_some_and(|id| !failed(id)))?
+            }
         };
         Some(RouteAnswer::Next { next: self.members[(at + 1 + place) % nodes].clone() })
     }

@@ -2,7 +2,7 @@
 //! its map is all of it, without copies.
 
 use dht_core::message::ring::Routing;
-use dht_core::route::{NextHop, next_hop, next_hop_both_ways, next_hop_fingers};
+use dht_core::route::{Hop, next_hop, next_hop_both_ways, next_hop_fingers};
 use dht_core::{Id, Interval};
 use rand_pcg::Pcg64Mcg;
 
@@ -75,12 +75,11 @@ impl RingTable {
             }
             Routing::Full => return Some(self.owner(key)),
         };
-        match hop {
-            NextHop::Entry(place) => Some(on(place)),
-            NextHop::Back(place) => Some(back(place)),
-            NextHop::Finger(exponent) => Some(finger(exponent)),
-            NextHop::HeadSilent | NextHop::PredecessorSilent | NextHop::Nobody => None,
-        }
+        hop.ok().map(|hop| match hop {
+            Hop::Entry(place) => on(place),
+            Hop::Back(place) => back(place),
+            Hop::Finger(exponent) => finger(exponent),
+        })
     }
 
     fn arc(&self, at: usize) -> Interval {
