@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::message::RingId;
 use crate::message::ring::Routing;
+use crate::message::{RingId, Routings};
 use crate::planted::Planted;
 
 /// What belongs to a ring as a whole. Set when it is founded; whoever joins takes it over, and a
@@ -80,6 +80,12 @@ pub struct Config {
     pub predecessor_peers: u16,
     /// What the node's own lookups use.
     pub routing: Routing,
+    /// Which routings state is kept for, so that lookups by these may go through this node. All by
+    /// default.
+    pub keep: Routings,
+    /// What looking up fingers may cost, in bytes per second. 400 by default (guess: as much as the links
+    /// of a quiet ring; `docs/results.md`, "Fingers", has what it buys).
+    pub finger_budget: u32,
     /// Upkeep period, jittered by 0.5 to 1.5. Shorter: faster mending, more traffic. 1 s by default
     /// (guess; the papers use 30 s on wide-area testbeds).
     pub stabilize_every: Duration,
@@ -133,6 +139,8 @@ impl Default for Config {
             min_list: 8,
             predecessor_peers: 5,
             routing: Routing::Successors,
+            keep: [Routing::BothWays, Routing::Fingers].into_iter().collect(),
+            finger_budget: 400,
             stabilize_every: Duration::from_secs(1),
             initial_timeout: Duration::from_secs(1),
             min_timeout: Duration::from_millis(200),
@@ -185,6 +193,7 @@ impl Config {
         range("operation_timeout (ms)", millis(self.operation_timeout), 1, hour)?;
         range("merge_probe_every (ms)", millis(self.merge_probe_every), 10, 24 * hour)?;
         range("repair_every (ms)", millis(self.repair_every), 10, 24 * hour)?;
+        range("finger_budget (bytes per second)", self.finger_budget.into(), 1, 1_000_000)?;
         range("max_hops", self.max_hops.into(), 1, 1_000_000)?;
         range("max_remembered", self.max_remembered as u64, 1, 4096)?;
         range("max_fetches", self.max_fetches as u64, 1, 64)?;
@@ -212,6 +221,17 @@ impl Config {
     /// How many entries the list is kept at.
     pub fn list_len(&self) -> usize {
         usize::from(self.depth.max(self.min_list))
+    }
+
+    /// How many entries the predecessor list has if every peer has one place.
+    pub fn predecessors_wanted(&self) -> usize {
+        self.predecessors_len().max(usize::from(self.predecessor_peers))
+    }
+
+    /// How many entries the predecessor list has at least: for routing `both-ways` as many as lookups
+    /// use of the successor list.
+    pub fn predecessors_len(&self) -> usize {
+        if self.keep.contains(Routing::BothWays) { usize::from(self.depth) } else { 0 }
     }
 }
 

@@ -14,6 +14,7 @@
 
 pub mod config;
 pub mod event;
+mod fingers;
 pub mod id;
 pub mod interval;
 mod links;

@@ -3,9 +3,10 @@
 
 use std::collections::BTreeSet;
 
+use crate::config::Config;
 use crate::id::{Id, between};
 use crate::interval::Interval;
-use crate::message::ring::MAX_CONTACTS;
+use crate::message::ring::{MAX_CONTACTS, digest};
 use crate::peer::Contact;
 
 /// The neighbours of one place on the circle.
@@ -18,31 +19,32 @@ pub(crate) struct Links {
     min_peers: usize,
     /// Distinct peers the predecessor list runs back to.
     predecessor_peers: usize,
+    /// Entries it has at least.
+    predecessors_len: usize,
     successors: Vec<Contact>,
     predecessor: Option<Contact>,
     predecessors: Vec<Contact>,
+    /// The digest of the list that the predecessor itself has sent.
+    told: Option<u64>,
     stamp: u64,
     changes: u64,
 }
 
 impl Links {
-    pub(crate) fn new(
-        me: Contact,
-        list_len: usize,
-        min_peers: usize,
-        predecessor_peers: usize,
-    ) -> Links {
+    pub(crate) fn new(me: Contact, config: &Config) -> Links {
         // Two lives of one place must never use the same stamp: a question that names the old life may
         // be answered by the new one (S17). An odd factor spreads lives over the whole range.
         let stamp = me.incarnation().wrapping_mul(0x9E37_79B9_7F4A_7C15);
         Links {
             me,
-            list_len,
-            min_peers,
-            predecessor_peers,
+            list_len: config.list_len(),
+            min_peers: usize::from(config.min_list),
+            predecessor_peers: usize::from(config.predecessor_peers),
+            predecessors_len: config.predecessors_len(),
             successors: Vec::new(),
             predecessor: None,
             predecessors: Vec::new(),
+            told: None,
             stamp,
             changes: 0,
         }
@@ -89,6 +91,7 @@ impl Links {
                 known.retain(|entry| !is_gone(entry));
             }
             self.predecessors = self.back(known);
+            self.told = None;
             self.touch();
         }
         changed
@@ -96,9 +99,11 @@ impl Links {
 
     /// Takes over what the predecessor said of its own predecessors. Whether anything changed.
     pub(crate) fn set_predecessors(&mut self, behind: Vec<Contact>) -> bool {
+        let told = digest(&behind);
         let list = self.back(behind);
         let changed = !same(&list, &self.predecessors);
         self.predecessors = list;
+        self.told = Some(told);
         self.changes = self.changes.wrapping_add(u64::from(changed));
         changed
     }
@@ -167,7 +172,7 @@ impl Links {
 
     /// Starts to count changes anew; see [`crate::node::steer`].
     pub(crate) fn forget_stamp(&mut self) {
-        (self.stamp, self.changes) = (0, 0);
+        (self.stamp, self.changes, self.told) = (0, 0, None);
     }
 
     pub(crate) fn me(&self) -> &Contact {
@@ -186,6 +191,14 @@ impl Links {
 
     pub(crate) fn predecessor(&self) -> Option<&Contact> {
         self.predecessor.as_ref()
+    }
+
+    /// Whether this is the predecessor, in this life, and who stands behind it is its own word, of this
+    /// digest.
+    pub(crate) fn holds_list_of(&self, contact: &Contact, digest: u64) -> bool {
+        let is_it =
+            |held: &Contact| held.id == contact.id && held.incarnation() == contact.incarnation();
+        self.told == Some(digest) && self.predecessor.as_ref().is_some_and(is_it)
     }
 
     /// The predecessor list, nearest first.
@@ -257,13 +270,15 @@ impl Links {
         kept
     }
 
-    /// The predecessor and those behind it, in order, until enough distinct peers.
+    /// The predecessor and those behind it, in order, until enough entries and distinct peers.
     fn back(&self, behind: impl IntoIterator<Item = Contact>) -> Vec<Contact> {
         let mut kept: Vec<Contact> = Vec::new();
         let mut peers = BTreeSet::new();
         for entry in self.predecessor.iter().cloned().chain(behind) {
             let last = kept.last().map_or(self.me.id, |last| last.id);
-            if peers.len() >= self.predecessor_peers || kept.len() == MAX_CONTACTS {
+            let enough =
+                kept.len() >= self.predecessors_len && peers.len() >= self.predecessor_peers;
+            if enough || kept.len() == MAX_CONTACTS {
                 break;
             }
             if kept.last().is_some_and(|held| held.id == entry.id) {
@@ -290,8 +305,8 @@ impl Links {
     }
 }
 
-/// Whether two lists name the same places of the same lives.
-fn same(a: &[Contact], b: &[Contact]) -> bool {
+/// Whether two lists name the same places, by the same records.
+pub(crate) fn same(a: &[Contact], b: &[Contact]) -> bool {
     a.len() == b.len()
         && a.iter().zip(b).all(|(a, b)| a.id == b.id && a.record.sequence() == b.record.sequence())
 }
@@ -299,10 +314,15 @@ fn same(a: &[Contact], b: &[Contact]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::message::Routings;
     use crate::testing::contact;
 
     fn links(me: u64) -> Links {
-        Links::new(contact(me), 3, 3, 2)
+        Links::new(contact(me), &config(Routings::LEAST))
+    }
+
+    fn config(keep: Routings) -> Config {
+        Config { depth: 3, min_list: 3, predecessor_peers: 2, keep, ..Config::default() }
     }
 
     fn numbers(list: &[Contact]) -> Vec<Id> {
@@ -348,10 +368,18 @@ mod tests {
     }
 
     #[test]
+    fn for_both_ways_the_predecessor_list_is_as_long_as_the_depth() {
+        let mut links = Links::new(contact(10), &config(Routings::ALL));
+        links.set_predecessor(Some(contact(8)));
+        links.set_predecessors([6, 4, 2].map(contact).to_vec());
+        assert_eq!(numbers(links.predecessors()), ids(&[8, 6, 4]));
+    }
+
+    #[test]
     fn stamps_of_two_lives_differ() {
         let life = |incarnation| {
             let me = crate::testing::contact_in_life(10, incarnation);
-            let mut links = Links::new(me, 3, 3, 2);
+            let mut links = Links::new(me, &config(Routings::LEAST));
             links.set_successors([contact(20)]);
             links.stamp()
         };

@@ -30,8 +30,11 @@ pub struct LookupQuery {
     trail: Vec<Contact>,
     /// Whether the first node of the trail is the asker itself.
     asker_is_member: bool,
-    /// The nearest node past the key that was sent on to its predecessor.
-    past: Option<Id>,
+    /// Live nodes past the key that named one before themselves, the nearest to the key last. Along
+    /// successors only the last one counts: a walk that has to turn back begins again before the key.
+    behind: Vec<Contact>,
+    /// Whether the node being asked was named by one that keeps no state for this routing.
+    is_instead: bool,
     failed: Vec<Id>,
     path: Vec<PathStep>,
     detours: Vec<Detour>,
@@ -126,7 +129,8 @@ impl LookupQuery {
             max_hops,
             trail,
             asker_is_member,
-            past: None,
+            behind: Vec::new(),
+            is_instead: false,
             failed: Vec::new(),
             path: Vec::new(),
             detours: Vec::new(),
@@ -139,14 +143,14 @@ impl LookupQuery {
 
     /// The first step.
     pub fn start(&mut self) -> LookupStep {
-        self.ask_last_live()
+        self.turn_back()
     }
 
     /// Asks the same node again after a [`LookupStep::Pause`].
     pub fn retry(&mut self) -> LookupStep {
         match self.asking.clone() {
             Some(contact) => self.ask(contact),
-            None => self.ask_last_live(),
+            None => self.turn_back(),
         }
     }
 
@@ -160,7 +164,39 @@ impl LookupQuery {
             }
             RouteAnswer::Next { next } => self.on_next(answerer, next),
             RouteAnswer::NotMine { predecessor } => self.on_not_mine(answerer, predecessor),
+            RouteAnswer::Instead { contact } => {
+                let step = match self.is_past(&answerer) {
+                    true => self.on_not_mine(answerer, contact),
+                    false => self.on_next(answerer, contact),
+                };
+                self.is_instead = true;
+                step
+            }
         }
+    }
+
+    /// One that had been given up answers after all. It lives; and if it knows a step farther than the lookup
+    /// has come meanwhile, the lookup goes on from there. `None`: it goes on as it does.
+    ///
+    /// Where ways got longer all at once, whoever was not asked since has too short a time-out. A lookup that
+    /// threw its late answers away would try one such node after the other.
+    pub fn on_late_answer(
+        &mut self,
+        answerer: &Contact,
+        answer: RouteAnswer,
+        timing: Timing,
+    ) -> Option<LookupStep> {
+        self.failed.retain(|id| *id != answerer.id);
+        let is_progress = match answer {
+            RouteAnswer::Mine { .. } => true,
+            RouteAnswer::Next { .. } | RouteAnswer::Instead { .. } => self.is_before(answerer),
+            RouteAnswer::NotMine { .. } => false,
+        };
+        if !is_progress {
+            return None;
+        }
+        self.asking = Some(answerer.clone());
+        Some(self.on_answer(answer, timing))
     }
 
     /// The node that was asked is busy.
@@ -175,7 +211,7 @@ impl LookupQuery {
 
     /// The node that was asked gave no usable answer: back to the last live node before it.
     pub fn on_failure(&mut self, reason: DetourReason) -> LookupStep {
-        let Some(contact) = self.asking.take() else { return self.ask_last_live() };
+        let Some(contact) = self.asking.take() else { return self.turn_back() };
         self.timeouts = self.timeouts.saturating_add(1);
         if self.detours.len() < MAX_DETOURS {
             self.detours.push(Detour { contact: contact.clone(), reason });
@@ -185,12 +221,15 @@ impl LookupQuery {
         // It may stand on the trail and on the path, if it died after it had answered.
         let asker = self.asker_is_member.then_some(self.asker.id);
         self.trail.retain(|live| live.id != contact.id || Some(live.id) == asker);
-        self.past = None;
+        match self.routing {
+            Routing::BothWays => self.behind.retain(|live| live.id != contact.id),
+            Routing::Successors | Routing::Fingers | Routing::Full => self.behind.clear(),
+        }
         if failed_before {
             // The one before it sends us there again: only upkeep can change that, and it takes time.
             return LookupStep::Pause;
         }
-        self.ask_last_live()
+        self.turn_back()
     }
 
     /// How long it has been under way.
@@ -253,10 +292,18 @@ impl LookupQuery {
         let (Some(first), Some(last)) = (self.trail.first(), self.trail.last()) else {
             return !self.failed.is_empty();
         };
-        let is_asked_again = self.asking.as_ref().is_some_and(|asked| asked.id == last.id);
-        // Those left behind lie between where the walk began and the key.
-        let would_own = |id: &Id| *id == self.key || between(first.id, self.key, *id);
-        !self.failed.is_empty() && (is_asked_again || self.failed.iter().any(would_own))
+        let Some(asked) = &self.asking else { return false };
+        let turned = self.behind.last().unwrap_or(last);
+        // Those left behind on the way there lie between where the walk began and the key.
+        let from = if self.is_past(asked) { asked } else { first };
+        let would_own = |id: &Id| {
+            *id == self.key
+                || match self.is_past(asked) {
+                    true => between(self.key, *id, from.id),
+                    false => between(from.id, self.key, *id),
+                }
+        };
+        !self.failed.is_empty() && (asked.id == turned.id || self.failed.iter().any(would_own))
     }
 
     /// Forgets how long it took and what it only reports; see [`crate::node::steer`].
@@ -269,7 +316,8 @@ impl LookupQuery {
     fn on_next(&mut self, answerer: Contact, next: Contact) -> LookupStep {
         let may_own = next.id == self.key || between(answerer.id, self.key, next.id);
         let closer = if may_own {
-            self.past.is_none_or(|past| self.key.distance_to(next.id) < self.key.distance_to(past))
+            let from_key = |id: Id| self.key.distance_to(id);
+            self.behind.last().is_none_or(|past| from_key(next.id) < from_key(past.id))
         } else {
             next.id.distance_to(self.key) < answerer.id.distance_to(self.key)
         };
@@ -286,11 +334,22 @@ impl LookupQuery {
     fn on_not_mine(&mut self, answerer: Contact, predecessor: Contact) -> LookupStep {
         // Past the key, the anticlockwise distance must shrink.
         let from_key = |id: Id| self.key.distance_to(id);
-        if from_key(predecessor.id) >= from_key(answerer.id) || self.is_asker(&answerer) {
+        let is_asker = self.is_asker(&answerer);
+        let may_begin = self.routing == Routing::BothWays;
+        if from_key(predecessor.id) >= from_key(answerer.id) || (is_asker && !may_begin) {
             return self.refuse(answerer);
         }
-        self.past = Some(answerer.id);
+        let is_known = self.behind.last().is_some_and(|held| held.id == answerer.id);
+        if !is_asker && !is_known {
+            self.behind.push(answerer);
+        }
         self.go(predecessor)
+    }
+
+    /// Whether a node lies past the key, as seen from the last live node before it.
+    fn is_past(&self, contact: &Contact) -> bool {
+        let before = self.trail.last().map_or(self.asker.id, |last| last.id);
+        contact.id != before && (contact.id == self.key || between(before, self.key, contact.id))
     }
 
     /// Whether a node lies before the key, farther on than the trail so far.
@@ -312,21 +371,27 @@ impl LookupQuery {
         self.ask(next)
     }
 
-    fn ask_last_live(&mut self) -> LookupStep {
+    /// Asks the last live node again, on the side of the key on which the walk goes.
+    fn turn_back(&mut self) -> LookupStep {
         if self.timeouts > u64::from(self.max_hops) {
             return LookupStep::End(Err(LookupFailure::Exhausted));
         }
-        match self.trail.last().cloned() {
+        match self.behind.last().or(self.trail.last()).cloned() {
             Some(contact) => self.ask(contact),
             None => LookupStep::End(Err(LookupFailure::Exhausted)),
         }
     }
 
     fn ask(&mut self, contact: Contact) -> LookupStep {
-        let after = match self.trail.last() {
-            Some(last) if self.trail.len() > 1 || self.asker_is_member => last.id,
+        let after = match self.trail.as_slice() {
+            // A walk both ways has its direction from where it began: whoever is asked again keeps it.
+            [.., before, last] if last.id == contact.id && self.routing == Routing::BothWays => {
+                before.id
+            }
+            [_, .., last] => last.id,
+            [last] if self.asker_is_member => last.id,
             // Asked from outside, the first node judges by itself.
-            _ => contact.id,
+            [_] | [] => contact.id,
         };
         self.asking = Some(contact.clone());
         let query = RouteQuery {
@@ -342,15 +407,17 @@ impl LookupQuery {
 
     fn note_contact(&mut self, contact: &Contact, timing: Timing) {
         self.busy = 0;
+        let fell_back = std::mem::take(&mut self.is_instead);
         let asked_again = self.path.last().is_some_and(|step| step.contact.id == contact.id)
-            || self.trail.iter().any(|live| live.id == contact.id);
+            || self.trail.iter().chain(&self.behind).any(|live| live.id == contact.id);
         if self.is_asker(contact) || (asked_again && !self.path.is_empty()) {
             return;
         }
         self.hops = self.hops.saturating_add(1);
         if self.path.len() < MAX_PATH {
             let Timing { connect_us, rtt_us } = timing;
-            self.path.push(PathStep { contact: contact.clone(), connect_us, rtt_us });
+            let contact = contact.clone();
+            self.path.push(PathStep { contact, connect_us, rtt_us, fell_back });
         }
     }
 
@@ -434,6 +501,34 @@ mod tests {
         query.on_failure(DetourReason::TimedOut);
         next(&mut query, 80);
         assert!(query.needs_patience(), "only a verdict about the owner says who comes next");
+    }
+
+    #[test]
+    fn a_late_answer_counts_as_far_as_it_leads_on() {
+        let target = LookupTarget {
+            key: Id::from_u64(90),
+            routing: Routing::Successors,
+            depth: 4,
+            want_list: false,
+        };
+        let to = |n| RouteAnswer::Next { next: contact(n) };
+        let asked = |step: &LookupStep| match step {
+            LookupStep::Ask(contact, query) => (contact.id, query.failed.clone()),
+            other => panic!("{other:?}"),
+        };
+        let mut query = LookupQuery::by_member(target, contact(0), 99, Instant(1));
+        query.start();
+        query.on_answer(to(40), Timing::default());
+        query.on_failure(DetourReason::TimedOut);
+        query.on_answer(to(30), Timing::default());
+        let step = query.on_late_answer(&contact(40), to(70), Timing::default());
+        assert_eq!(step.as_ref().map(asked), Some((Id::from_u64(70), vec![])));
+        query.on_failure(DetourReason::TimedOut);
+        let step = query.on_late_answer(&contact(30), to(60), Timing::default());
+        assert_eq!(step, None, "the lookup has come farther");
+        let mine = RouteAnswer::Mine { predecessor: None, successors: vec![] };
+        let step = query.on_late_answer(&contact(95), mine, Timing::default());
+        assert!(matches!(step, Some(LookupStep::End(Ok(_)))), "{step:?}");
     }
 
     #[test]

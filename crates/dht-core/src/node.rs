@@ -1,6 +1,7 @@
 //! One place on the circle: wires the machines together.
 
 mod data;
+mod fingers;
 mod lookups;
 mod membership;
 mod serve;
@@ -13,10 +14,12 @@ use std::sync::Arc;
 
 use crate::config::{Config, RingParams};
 use crate::event::{Command, Effect, Event, Failure, Notice, ReplyId, RpcId};
+use crate::fingers::Fingers;
 use crate::id::Id;
 use crate::interval::{Interval, IntervalSet};
 use crate::links::Links;
 use crate::liveness::{Liveness, Verdict};
+use crate::lookup::Timing;
 use crate::message::client::NodeState;
 use crate::message::ring::Response;
 use crate::outbox::{Call, CallOwner, Outbox};
@@ -43,6 +46,7 @@ pub struct Node {
     remembered: Remembered,
     joining: Joining,
     lookups: Lookups,
+    fingers: Fingers,
     quorum: Quorum,
     replication: Replication,
     waiting_routes: BTreeMap<ReplyId, WaitingRoute>,
@@ -90,6 +94,8 @@ pub struct Sizes {
     pub calls: usize,
     /// Lookups under way.
     pub lookups: usize,
+    /// Fingers held.
+    pub fingers: usize,
     /// Register operations under way.
     pub operations: usize,
     /// Questions of others that wait for an answer: about our pointers, or on their way to a key.
@@ -116,12 +122,7 @@ impl Node {
         seed: u64,
         now: Instant,
     ) -> Node {
-        let links = Links::new(
-            me,
-            config.list_len(),
-            usize::from(config.min_list),
-            usize::from(config.predecessor_peers),
-        );
+        let links = Links::new(me, &config);
         Node {
             params,
             ring: Ring::new(links),
@@ -129,6 +130,7 @@ impl Node {
             remembered: Remembered::new(config.max_remembered),
             joining: Joining::default(),
             lookups: Lookups::default(),
+            fingers: Fingers::new(now),
             quorum: Quorum::default(),
             replication: Replication::default(),
             waiting_routes: BTreeMap::new(),
@@ -261,6 +263,11 @@ impl Node {
         self.ring.owned()
     }
 
+    /// The fingers beyond the successor list, by their exponents.
+    pub fn fingers(&self) -> impl Iterator<Item = (u32, &Contact)> {
+        self.fingers.iter()
+    }
+
     /// Neighbours and others it would ask for a way back, in no order.
     pub fn remembered(&self) -> impl Iterator<Item = &Contact> {
         self.remembered.iter()
@@ -271,6 +278,7 @@ impl Node {
         Sizes {
             calls: self.out.waiting_calls(),
             lookups: self.lookups.len(),
+            fingers: self.fingers.iter().count(),
             operations: self.quorum.len(),
             deferred: self.ring.deferred() + self.waiting_routes.len(),
             remembered: self.remembered.iter().count(),
@@ -328,6 +336,7 @@ impl Node {
             Timer::Join => self.attempt_join(),
             Timer::MergeProbe => self.probe_for_merge(),
             Timer::Unlink => self.unlinked(),
+            Timer::Fingers => self.look_up_finger(),
             Timer::LookupDeadline(number) => self.on_lookup_deadline(number),
             Timer::LookupRetry(number) => self.retry_lookup(number),
             Timer::Repair | Timer::RepairSoon => self.on_repair_timer(timer),
@@ -345,7 +354,7 @@ impl Node {
         connect_us: u64,
     ) {
         if let Some(call) = self.out.finish_overdue(rpc) {
-            return self.on_late_response(&call, connect_us);
+            return self.on_late_response(&call, response, connect_us);
         }
         let Some(mut call) = self.out.answered_call(rpc) else { return };
         let is_newer = |record: &Arc<PeerRecord>| {
@@ -363,10 +372,19 @@ impl Node {
         self.dispatch(answer);
     }
 
-    /// An answer that nobody waits for any more.
-    fn on_late_response(&mut self, call: &Call, connect_us: u64) {
+    /// An answer whose time was over. Only a lookup may still make use of it: it adopts nobody.
+    fn on_late_response(&mut self, call: &Call, response: Response, connect_us: u64) {
         self.measure(call, connect_us);
         self.note_heard(&call.to);
+        if let (CallOwner::Lookup(number), Response::Route(answer)) = (&call.owner, response) {
+            let timing = self.timing(call, connect_us);
+            self.on_late_lookup_answer(*number, &call.to, answer, timing);
+        }
+    }
+
+    fn timing(&self, call: &Call, connect_us: u64) -> Timing {
+        let waited = crate::time::micros(self.out.now.since(call.sent));
+        Timing { connect_us, rtt_us: waited.saturating_sub(connect_us) }
     }
 
     fn measure(&mut self, call: &Call, connect_us: u64) {
@@ -386,6 +404,7 @@ impl Node {
             call.owner,
             CallOwner::Lookup(_)
                 | CallOwner::Told
+                | CallOwner::Notify
                 | CallOwner::Join
                 | CallOwner::OwnIdentity
                 | CallOwner::MergeProbe
@@ -427,13 +446,16 @@ impl Node {
                 self.ring.on_answer(out, rpc, &call.owner, &call.to, outcome.ok());
             }
             CallOwner::Told => {}
+            CallOwner::Notify => {
+                if let Ok(response) = outcome {
+                    self.ring.on_notified(out, rpc, response);
+                }
+            }
             CallOwner::Join => self.on_join_answer(call.to, outcome.ok()),
             CallOwner::OwnIdentity => self.on_own_identity(call.to, outcome),
             CallOwner::Unlink => self.on_unlink_answer(),
             CallOwner::Lookup(number) => {
-                let waited = crate::time::micros(out.now.since(call.sent));
-                let timing =
-                    crate::lookup::Timing { connect_us, rtt_us: waited.saturating_sub(connect_us) };
+                let timing = self.timing(&call, connect_us);
                 self.on_lookup_answer(number, rpc, &call.to, outcome, timing);
             }
             CallOwner::Probe(key) => match outcome {
@@ -511,6 +533,7 @@ impl Node {
                 let counts = self.ring.counts_mut();
                 counts.deaths = counts.deaths.saturating_add(1);
                 self.out.notice(Notice::Died { contact: contact.clone() });
+                self.fingers.lost(contact.id);
                 self.ring.on_dead(&mut self.out, &contact);
             }
             Some(Verdict::LongDead(contact)) => self.ring.on_dead(&mut self.out, &contact),
@@ -526,6 +549,7 @@ impl Node {
     fn note_heard(&mut self, contact: &Contact) {
         self.ring.links_mut().renew(contact);
         self.remembered.heard(contact);
+        self.fingers.renew(contact);
         let verdict = self.liveness.heard(contact, self.out.now);
         self.on_verdict(verdict);
     }

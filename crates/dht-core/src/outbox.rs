@@ -37,6 +37,8 @@ pub(crate) enum CallOwner {
     RectifyPredecessor,
     /// Told, and only the fact that it was heard matters.
     Told,
+    /// A head is notified.
+    Notify,
     /// A joiner asks to be let in.
     Join,
     /// A joiner asks whether its own id is in use.
@@ -311,6 +313,11 @@ impl Outbox {
     pub(crate) fn draw_number(&mut self) -> u64 {
         self.next += 1;
         self.next
+    }
+
+    /// A number below `end`, which is not 0.
+    pub(crate) fn draw_below(&mut self, end: u64) -> u64 {
+        self.rng.random_range(0..end.max(1))
     }
 
     /// `period` times 0.5 to 1.5, so that nodes started together drift apart.

@@ -53,6 +53,10 @@ pub(crate) struct Ring {
     last_stabilize: Option<Instant>,
     /// The head's last answer, for when it says "unchanged".
     heard: Option<(Contact, Neighbors)>,
+    /// The predecessor list that the head was told last, and has heard.
+    told: Option<Told>,
+    /// The one that is on its way.
+    telling: Option<(RpcId, Told)>,
     /// After a join: whom to tell once the head knows us.
     introduce_to: Option<Contact>,
     changes: VecDeque<Change>,
@@ -100,6 +104,13 @@ pub(crate) enum Change {
     Unlinked,
 }
 
+/// A predecessor list as it was told.
+#[derive(Clone, Debug)]
+struct Told {
+    head: Contact,
+    list: Vec<Contact>,
+}
+
 /// A query of our own under way: our pointers are in doubt.
 #[derive(Clone, Debug)]
 enum Operation {
@@ -134,6 +145,8 @@ impl Ring {
             last_push: None,
             last_stabilize: None,
             heard: None,
+            told: None,
+            telling: None,
             introduce_to: None,
             changes: VecDeque::new(),
             counts: UpkeepCounts::default(),

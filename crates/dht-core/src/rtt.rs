@@ -45,6 +45,11 @@ impl RttTable {
         }
     }
 
+    /// The smoothed round trip to this peer, in microseconds.
+    pub(crate) fn smoothed(&self, peer: &PeerKey) -> Option<u64> {
+        self.peers.get(peer).map(|estimate| estimate.smoothed)
+    }
+
     /// How long to wait for an answer of this peer: smoothed + 4 * variation within the bounds of
     /// the configuration; the initial time-out if nothing is known of it.
     pub(crate) fn timeout(&self, peer: &PeerKey, config: &Config) -> Duration {

@@ -20,6 +20,8 @@ pub(crate) enum Timer {
     Join,
     /// Time to ping a remembered peer.
     MergeProbe,
+    /// Time to look up a finger.
+    Fingers,
     /// Time to compare copies with the neighbours; sets itself again, jittered.
     Repair,
     /// A comparison after a change of neighbours, once the change has settled.

@@ -65,7 +65,8 @@ fn check_request(request: &mut Request, book: &RecordBook) -> bool {
         Request::ReadRegister { .. }
         | Request::Digest { .. }
         | Request::List { .. }
-        | Request::Handoff { .. } => true,
+        | Request::Handoff { .. }
+        | Request::NotifySame { digest: _ } => true,
     }
 }
 
@@ -76,7 +77,9 @@ fn check_response(response: &mut Response, book: &RecordBook) -> bool {
             list(successors, book)
         }
         Response::Route(
-            RouteAnswer::NotMine { predecessor: one } | RouteAnswer::Next { next: one },
+            RouteAnswer::NotMine { predecessor: one }
+            | RouteAnswer::Next { next: one }
+            | RouteAnswer::Instead { contact: one },
         )
         | Response::JoinElsewhere { next: one } => essential(one, book),
         Response::Joined(neighbors) | Response::Neighbors(neighbors) => {
@@ -99,7 +102,8 @@ fn check_response(response: &mut Response, book: &RecordBook) -> bool {
         | Response::HandoffMissing { .. }
         | Response::Busy
         | Response::NotMember
-        | Response::Refused(_) => true,
+        | Response::Refused(_)
+        | Response::WhichPredecessors => true,
     }
 }
 

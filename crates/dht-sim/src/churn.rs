@@ -112,6 +112,8 @@ impl ChurnConfig {
     fn node(&self) -> Config {
         Config {
             routing: self.routing,
+            // State for no other routing, whose upkeep would count.
+            keep: [self.routing].into_iter().collect(),
             depth: self.depth,
             stabilize_every: self.stabilize_every,
             lookup_timeout: self.lookup_timeout,

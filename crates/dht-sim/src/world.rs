@@ -18,6 +18,7 @@ use dht_core::config::{ConfigError, RingParams};
 use dht_core::event::{Memory, OpId, Purpose};
 use dht_core::message::RingId;
 use dht_core::message::client::NodeState;
+use dht_core::message::ring::Routing;
 use dht_core::node::Snapshot;
 use dht_core::register::{Ballot, Key, OperationId, Register, Value};
 use dht_core::{Command, Config, Contact, Event, Id, Instant, Notice};
@@ -73,6 +74,8 @@ pub struct World {
     start: Instant,
     now: Instant,
     config: Arc<Config>,
+    /// Settings of nodes that have their own.
+    configs: BTreeMap<u64, Arc<Config>>,
     params: RingParams,
     plan: FaultPlan,
     seed: u64,
@@ -102,11 +105,12 @@ impl World {
         let WorldConfig { node, replicas, plan, seed, start, kept_lines } = config;
         let params = RingParams::founding(RingId(u128::from(mix(&[seed]))), replicas);
         let ledger = Ledger::new(&node, &params);
-        let watch = Watch::new(node.list_len(), usize::from(node.predecessor_peers));
+        let watch = Watch::new(node.list_len(), node.predecessors_wanted());
         Ok(World {
             start,
             now: start,
             config: Arc::new(node),
+            configs: BTreeMap::new(),
             params,
             plan,
             seed,
@@ -238,11 +242,23 @@ impl World {
 
     /// Lets a member look up the owner of a point, at its own depth if none is named.
     pub fn look_up(&mut self, n: u64, key: Id, depth: Option<u16>, purpose: Purpose) -> OpId {
+        self.look_up_by(n, key, None, depth, purpose)
+    }
+
+    /// The same by a routing; `None`: its own.
+    pub fn look_up_by(
+        &mut self,
+        n: u64,
+        key: Id,
+        routing: Option<Routing>,
+        depth: Option<u16>,
+        purpose: Purpose,
+    ) -> OpId {
         let op = self.draw_op();
         if self.is_running(n) {
             self.watch.lookup_began(key);
             self.lookups.insert(op, (n, key));
-            self.command(n, Command::Lookup { op, key, routing: None, depth, purpose });
+            self.command(n, Command::Lookup { op, key, routing, depth, purpose });
         }
         op
     }
@@ -317,6 +333,12 @@ impl World {
     /// The number of the node at a point.
     pub fn number_at(&self, id: Id) -> Option<u64> {
         self.numbers.get(&id).copied()
+    }
+
+    /// The fingers of a node beyond its successor list, by their exponents.
+    pub fn fingers(&self, n: u64) -> Vec<(u32, Id)> {
+        let node = self.members.get(&n).filter(|held| held.is_running()).map(|held| &held.node);
+        node.into_iter().flat_map(|node| node.fingers().map(|(at, held)| (at, held.id))).collect()
     }
 
     /// The register that a node's disk holds at a point.

@@ -333,6 +333,8 @@ pub struct PathStep {
     pub connect_us: u64,
     /// Time from question to answer, without the connecting.
     pub rtt_us: u64,
+    /// Whether whoever named this node keeps no state for the routing asked for, and went by its links.
+    pub fell_back: bool,
 }
 
 /// A contact that failed.

@@ -4,6 +4,7 @@
 pub mod bulk;
 pub mod client;
 pub mod ring;
+mod routings;
 
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +14,7 @@ use crate::peer::PeerRecord;
 pub use bulk::{ChunkRequest, ChunkResponse};
 pub use client::{AdminRequest, AdminResponse, ClientRequest, ClientResponse};
 pub use ring::{Request, Response};
+pub use routings::Routings;
 
 /// Names a ring for good: drawn at random when it is founded. Two rings of different ids never mix.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]

@@ -1,6 +1,7 @@
 //! Between members: upkeep, lookups, registers, repair.
 
 use serde::{Deserialize, Serialize};
+use sha1::{Digest, Sha1};
 
 use crate::id::Id;
 use crate::interval::Interval;
@@ -30,6 +31,10 @@ pub enum Routing {
 }
 
 impl Routing {
+    /// In the order of what they keep.
+    pub const ALL: [Routing; 4] =
+        [Routing::Successors, Routing::BothWays, Routing::Fingers, Routing::Full];
+
     /// As people write it.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -69,7 +74,8 @@ pub enum RouteAnswer {
         /// If wanted; at most [`MAX_CONTACTS`].
         successors: Vec<Contact>,
     },
-    /// "I lie past it and do not own it; ask my predecessor."
+    /// "I lie past it and do not own it; ask my predecessor", or, both ways, one farther back that still
+    /// lies at or past the key.
     NotMine {
         /// The one to ask.
         predecessor: Contact,
@@ -78,6 +84,11 @@ pub enum RouteAnswer {
     Next {
         /// The one to ask.
         next: Contact,
+    },
+    /// "I keep no state for this routing. By my successor list and my predecessor, ask this one."
+    Instead {
+        /// The one to ask.
+        contact: Contact,
     },
 }
 
@@ -180,6 +191,24 @@ pub enum Request {
         /// The arc.
         arc: Interval,
     },
+    /// A [`Request::Notify`] with a list that was sent before.
+    NotifySame {
+        /// Of that list; see [`digest`]. Notifications may overtake each other.
+        digest: u64,
+    },
+}
+
+/// Names a list of contacts: the first 8 bytes of SHA-1 over the places and the numbers of their records.
+pub fn digest(list: &[Contact]) -> u64 {
+    let mut hash = Sha1::new();
+    for contact in list {
+        let (incarnation, revision) = contact.record.sequence();
+        hash.update(contact.id.to_bytes());
+        hash.update(incarnation.to_be_bytes());
+        hash.update(revision.to_be_bytes());
+    }
+    let [a, b, c, d, e, f, g, h, ..] = <[u8; 20]>::from(hash.finalize());
+    u64::from_be_bytes([a, b, c, d, e, f, g, h])
 }
 
 /// What repair compares and copies.
@@ -287,6 +316,8 @@ pub enum Response {
     NotMember,
     /// Not taken at all.
     Refused(Refusal),
+    /// To [`Request::NotifySame`]: that list is not known here; send it.
+    WhichPredecessors,
 }
 
 impl Response {

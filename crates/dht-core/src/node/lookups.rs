@@ -8,7 +8,7 @@ use crate::event::{Failure, Notice, OpId, Purpose, RpcId};
 use crate::id::Id;
 use crate::lookup::{LookupQuery, LookupStep, LookupTarget, Owner, Timing};
 use crate::message::client::{DetourReason, LookupFailure};
-use crate::message::ring::{Kind, Request, Response, RouteQuery, Routing};
+use crate::message::ring::{Kind, Request, Response, RouteAnswer, RouteQuery, Routing};
 use crate::outbox::CallOwner;
 use crate::peer::Contact;
 use crate::ring::Standing;
@@ -46,6 +46,8 @@ pub(super) enum Reason {
     RoundCheck,
     /// A register operation.
     Quorum { number: u64 },
+    /// Our own finger of this exponent.
+    Finger,
     /// Who keeps something that this node holds and does not keep.
     Keepers { kind: Kind },
 }
@@ -116,6 +118,9 @@ impl Node {
             // Those it knew may be gone by the next attempt, and this one is a member.
             self.remembered.note(from, self.out.now);
         }
+        if outcome.is_err() {
+            self.fingers.doubt(from.id);
+        }
         let query = &mut lookup.query;
         let step = match outcome {
             Ok(Response::Route(answer)) => query.on_answer(answer, timing),
@@ -125,6 +130,23 @@ impl Node {
             Err(Failure::TimedOut) => query.on_failure(DetourReason::TimedOut),
             Err(_) => query.on_failure(DetourReason::Unreachable),
         };
+        self.follow(number, step);
+    }
+
+    /// An answer to a question of a lookup that was given up.
+    pub(super) fn on_late_lookup_answer(
+        &mut self,
+        number: u64,
+        from: &Contact,
+        answer: RouteAnswer,
+        timing: Timing,
+    ) {
+        let Some(lookup) = self.lookups.running.get_mut(&number) else { return };
+        let Some(step) = lookup.query.on_late_answer(from, answer, timing) else { return };
+        if let Some(asked) = lookup.rpc.take() {
+            self.out.cancel_call(asked);
+        }
+        self.out.timers.stop(Timer::LookupRetry(number));
         self.follow(number, step);
     }
 
@@ -289,6 +311,7 @@ impl Node {
                 self.count_lookup(&query, outcome.is_ok());
                 self.on_quorum_lookup(number, &query, outcome);
             }
+            Reason::Finger => self.on_finger_lookup(&query, outcome.ok().as_ref()),
             Reason::Keepers { kind } => self.on_keepers(kind, outcome),
         }
     }

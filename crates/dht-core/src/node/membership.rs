@@ -529,6 +529,12 @@ impl Node {
             let pause = self.out.jittered(self.out.config.merge_probe_every);
             self.out.set_timer(Timer::MergeProbe, pause);
         }
+        if self.out.config.keep.contains(Routing::Fingers)
+            && !self.out.timers.is_set(Timer::Fingers)
+        {
+            let pause = self.out.jittered(self.out.config.stabilize_every);
+            self.out.set_timer(Timer::Fingers, pause);
+        }
     }
 
     /// Gives out what the next life should know, if that changed.

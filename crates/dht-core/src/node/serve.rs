@@ -9,7 +9,7 @@ use crate::message::ring::{
 use crate::outbox::CallOwner;
 use crate::peer::Contact;
 use crate::ring::Standing;
-use crate::route::{Hop, next_hop};
+use crate::route::{Hop, NoHop, hop_back, next_hop, next_hop_both_ways};
 use crate::time::Instant;
 use crate::timer::Timer;
 
@@ -45,7 +45,10 @@ impl Node {
         }
         let acts_as_member = matches!(
             request,
-            Request::Neighbors { .. } | Request::Notify { .. } | Request::Push(_)
+            Request::Neighbors { .. }
+                | Request::Notify { .. }
+                | Request::NotifySame { .. }
+                | Request::Push(_)
         );
         if acts_as_member {
             self.ring.links_mut().renew_life(&from);
@@ -67,7 +70,15 @@ impl Node {
             Request::Neighbors { stamp } => self.ring.on_neighbors(out, reply, from, stamp),
             Request::Notify { predecessors } => {
                 out.reply(reply, Response::Done);
-                self.ring.on_notify(out, from, bounded(predecessors));
+                self.ring.on_notify(out, from, Some(bounded(predecessors)));
+            }
+            Request::NotifySame { digest } => {
+                let response = match self.ring.holds_list_of(&from, digest) {
+                    true => Response::Done,
+                    false => Response::WhichPredecessors,
+                };
+                out.reply(reply, response);
+                self.ring.on_notify(out, from, None);
             }
             Request::Push(mut pushed) => {
                 out.reply(reply, Response::Done);
@@ -124,38 +135,75 @@ impl Node {
             return RouteOutcome::Answer(RouteAnswer::Mine { predecessor, successors });
         }
         let is_past = query.after != me && (key == me || between(query.after, key, me));
-        if is_past {
-            return self.route_back(query);
-        }
-        let failed = |id: Id| query.failed.contains(&id);
-        let entry = |at: usize| links.successors().get(at).map(|entry| entry.id);
-        let depth = usize::from(query.depth);
-        let suspect = |id: Id| {
-            failed(id)
-                || links
-                    .successors()
-                    .iter()
-                    .any(|entry| entry.id == id && self.liveness.is_suspect(&entry.key()))
-        };
         // Suspicion moves a node back in the order; it does not make it unreachable.
-        let hop = next_hop(me, entry, key, depth, suspect)
-            .or_else(|_| next_hop(me, entry, key, depth, failed));
-        match hop {
-            Ok(Hop::Entry(at)) => {
-                RouteOutcome::Answer(RouteAnswer::Next { next: links.successors()[at].clone() })
+        let failed = |contact: &Contact| query.failed.contains(&contact.id);
+        let suspect = |contact: &Contact| self.liveness.is_suspect(&contact.key());
+        let hop = self
+            .hop(query, is_past, |contact| failed(contact) || suspect(contact))
+            .or_else(|_| self.hop(query, is_past, failed));
+        let keeps = self.out.config.keep.contains(query.routing);
+        let found = hop.map(|hop| (hop, self.contact_at(hop).cloned()));
+        match found {
+            Ok((_, Some(contact))) if !keeps => {
+                RouteOutcome::Answer(RouteAnswer::Instead { contact })
             }
-            Ok(Hop::Back(_) | Hop::Finger(_)) | Err(_) => RouteOutcome::Wait(links.head().cloned()),
+            Ok((Hop::Entry(_) | Hop::Finger(_), Some(next))) => {
+                RouteOutcome::Answer(RouteAnswer::Next { next })
+            }
+            Ok((Hop::Back(_), Some(predecessor))) => {
+                RouteOutcome::Answer(RouteAnswer::NotMine { predecessor })
+            }
+            Ok((_, None)) | Err(NoHop::HeadSilent) => RouteOutcome::Wait(links.head().cloned()),
+            // Whoever will be our predecessor has to notify us first.
+            Err(NoHop::PredecessorSilent) => RouteOutcome::Wait(links.predecessor().cloned()),
+            Err(NoHop::Nobody) => {
+                let nearest = if is_past { links.predecessor() } else { links.head() };
+                RouteOutcome::Wait(nearest.cloned())
+            }
         }
     }
 
-    /// We lie past the key and do not own it.
-    fn route_back(&self, query: &RouteQuery) -> RouteOutcome {
-        match self.ring.links().predecessor() {
-            Some(held) if !query.failed.contains(&held.id) && !self.liveness.is_dead(held) => {
-                RouteOutcome::Answer(RouteAnswer::NotMine { predecessor: held.clone() })
+    /// The next hop by the routing asked for, or by the links where no state is kept for it.
+    fn hop(
+        &self,
+        query: &RouteQuery,
+        is_past: bool,
+        failed: impl Fn(&Contact) -> bool,
+    ) -> Result<Hop, NoHop> {
+        let (me, key, links) = (self.id(), query.key, self.ring.links());
+        let depth = usize::from(query.depth);
+        let routing = match self.out.config.keep.contains(query.routing) {
+            true => query.routing,
+            false => Routing::Successors,
+        };
+        let id_at = |list: &[Contact], at: usize| list.get(at).map(|entry| entry.id);
+        let successor = |at: usize| id_at(links.successors(), at);
+        let predecessor = |at: usize| id_at(links.predecessors(), at);
+        let is_failed = |list: &[Contact], id: Id| {
+            list.iter().find(|entry| entry.id == id).is_some_and(&failed)
+        };
+        let ahead = |id: Id| is_failed(links.successors(), id);
+        let behind = |id: Id| {
+            let is_dead = |entry: &Contact| entry.id == id && self.liveness.is_dead(entry);
+            is_failed(links.predecessors(), id) || links.predecessors().iter().any(is_dead)
+        };
+        match (routing, is_past) {
+            (Routing::BothWays, true) => hop_back(me, predecessor, key, depth, behind),
+            // Only where a walk begins: whoever turned round on the way would undo it.
+            (Routing::BothWays, false) if query.after == me => {
+                next_hop_both_ways(me, successor, predecessor, key, depth, |id| {
+                    ahead(id) || behind(id)
+                })
             }
-            // Whoever will be our predecessor has to notify us first.
-            held => RouteOutcome::Wait(held.cloned()),
+            // One step at a time: who lies farther back is hearsay.
+            (_, true) => match links.predecessor() {
+                Some(held) if !behind(held.id) => Ok(Hop::Back(0)),
+                Some(_) | None => Err(NoHop::PredecessorSilent),
+            },
+            (Routing::Fingers, false) => self.hop_by_fingers(query, failed),
+            (Routing::Successors | Routing::BothWays | Routing::Full, false) => {
+                next_hop(me, successor, key, depth, ahead)
+            }
         }
     }
 
@@ -217,13 +265,8 @@ impl Node {
     }
 
     fn on_route(&mut self, reply: ReplyId, query: RouteQuery) {
-        if query.failed.len() > MAX_FAILED || query.routing != Routing::Successors {
-            let refusal = if query.failed.len() > MAX_FAILED {
-                Refusal::Malformed
-            } else {
-                Refusal::Unsupported
-            };
-            self.out.reply(reply, Response::Refused(refusal));
+        if query.failed.len() > MAX_FAILED {
+            self.out.reply(reply, Response::Refused(Refusal::Malformed));
             return;
         }
         if !query.failed.is_empty() {

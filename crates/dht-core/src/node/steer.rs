@@ -9,6 +9,7 @@
 
 use super::{Joining, Node};
 use crate::event::{Effect, ReplyId, RpcId};
+use crate::fingers::Fingers;
 use crate::outbox::CallOwner;
 use crate::peer::Contact;
 use crate::quorum::Quorum;
@@ -186,6 +187,7 @@ impl Node {
             remembered,
             joining,
             lookups: _,
+            fingers,
             quorum,
             replication,
             waiting_routes: _,
@@ -201,6 +203,8 @@ impl Node {
         liveness.forget_time();
         remembered.forget_time();
         *joining = Joining::default();
+        // They have no say in the ring.
+        *fingers = Fingers::new(Instant::ZERO);
         *quorum = Quorum::default();
         *replication = Replication::default();
         *counters = Counters::default();
@@ -226,7 +230,8 @@ fn alarm(timer: Timer) -> Option<Alarm> {
         Timer::Join => Some(Alarm::SeekPlace),
         Timer::MergeProbe => Some(Alarm::MergeProbe),
         Timer::LookupRetry(number) => Some(Alarm::RetryLookup(number)),
-        Timer::Repair
+        Timer::Fingers
+        | Timer::Repair
         | Timer::RepairSoon
         | Timer::Unlink
         | Timer::HandoffPoll
@@ -250,7 +255,7 @@ fn timer(alarm: Alarm) -> Timer {
 
 fn kind(owner: &CallOwner) -> CallKind {
     match owner {
-        CallOwner::Told => CallKind::Told,
+        CallOwner::Told | CallOwner::Notify => CallKind::Told,
         CallOwner::Probe(_) | CallOwner::IndirectProbe(_) | CallOwner::ProbeFor(_) => {
             CallKind::Probe
         }

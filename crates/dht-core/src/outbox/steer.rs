@@ -74,6 +74,7 @@ fn own_number(owner: &CallOwner) -> Option<RpcId> {
         CallOwner::Join => Some(RpcId(3)),
         CallOwner::MergeProbe => Some(RpcId(4)),
         CallOwner::Told
+        | CallOwner::Notify
         | CallOwner::OwnIdentity
         | CallOwner::Unlink
         | CallOwner::Lookup(_)
@@ -98,7 +99,8 @@ fn is_kept(timer: &Timer) -> bool {
         | Timer::MergeProbe
         | Timer::Unlink
         | Timer::LookupRetry(_) => true,
-        Timer::Repair
+        Timer::Fingers
+        | Timer::Repair
         | Timer::RepairSoon
         | Timer::HandoffPoll
         | Timer::LookupDeadline(_)

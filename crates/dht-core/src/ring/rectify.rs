@@ -29,8 +29,13 @@ enum Stage {
 }
 
 impl Ring {
-    /// "I believe I am your predecessor."
-    pub(crate) fn on_notify(&mut self, out: &mut Outbox, from: Contact, behind: Vec<Contact>) {
+    /// "I believe I am your predecessor." `behind`: its predecessor list, if it came along.
+    pub(crate) fn on_notify(
+        &mut self,
+        out: &mut Outbox,
+        from: Contact,
+        behind: Option<Vec<Contact>>,
+    ) {
         // A leaver listens too: whoever comes between it and its predecessor meanwhile must stand in
         // what it tells its neighbours at the end.
         let listens =
@@ -43,16 +48,21 @@ impl Ring {
         }
         if self.links.predecessor().is_some_and(|held| held.id == from.id) {
             self.links.set_predecessor(Some(from));
-            if self.links.set_predecessors(behind) {
+            if behind.is_some_and(|behind| self.links.set_predecessors(behind)) {
                 self.changes.push_back(Change::Links);
             }
             if self.links.successors().is_empty() {
                 self.stabilize_again = true;
             }
         } else {
-            self.queue_notifier(from, behind);
+            self.queue_notifier(from, behind.unwrap_or_default());
         }
         self.settle(out);
+    }
+
+    /// Whether the predecessor list is the one of this digest that this node sent.
+    pub(crate) fn holds_list_of(&self, from: &Contact, digest: u64) -> bool {
+        self.links.holds_list_of(from, digest)
     }
 
     /// Puts one in line to be looked into; `behind` is its predecessor list.

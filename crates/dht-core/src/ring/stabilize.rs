@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use super::{Change, Operation, Ring, Standing};
+use super::{Change, Operation, Ring, Standing, Told};
 use crate::event::RpcId;
 use crate::id::between;
-use crate::message::ring::{Neighbors, Request, Response};
+use crate::links::same;
+use crate::message::ring::{Neighbors, Request, Response, digest};
 use crate::outbox::{CallOwner, Outbox};
 use crate::peer::Contact;
 use crate::planted::Planted;
@@ -295,12 +296,38 @@ impl Ring {
     }
 
     pub(super) fn notify(&mut self, out: &mut Outbox, head: &Contact) {
-        let predecessors = self.links.predecessors().to_vec();
-        out.tell(head, Request::Notify { predecessors });
+        let list = self.links.predecessors();
+        let is_heard = |told: &Told| {
+            let is_same_life = told.head.incarnation() == head.incarnation();
+            told.head.id == head.id && is_same_life && same(&told.list, list)
+        };
+        if self.told.as_ref().is_some_and(is_heard) {
+            let digest = digest(list);
+            out.call(CallOwner::Notify, head, Request::NotifySame { digest });
+        } else {
+            let told = Told { head: head.clone(), list: list.to_vec() };
+            let predecessors = told.list.clone();
+            let rpc = out.call(CallOwner::Notify, head, Request::Notify { predecessors });
+            self.telling = Some((rpc, told));
+        }
         if let Some(member) = self.introduce_to.take() {
             // The head knows us now; the one before us may take us as its head.
             let contact = self.links.me().clone();
             out.tell(&member, Request::Candidate { contact });
+        }
+    }
+
+    /// The head has heard our notification.
+    pub(crate) fn on_notified(&mut self, out: &mut Outbox, rpc: RpcId, response: Response) {
+        if response == Response::WhichPredecessors {
+            // Once: whoever is told a list and asks for it is not told again.
+            let told = self.told.take();
+            let is_head = |held: &Contact| told.is_some_and(|told| told.head.id == held.id);
+            if self.links.head().is_some_and(is_head) {
+                self.notify_head(out);
+            }
+        } else if let Some((_, told)) = self.telling.take_if(|(asked, _)| *asked == rpc) {
+            self.told = (response == Response::Done).then_some(told);
         }
     }
 

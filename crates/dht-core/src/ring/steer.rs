@@ -28,6 +28,8 @@ impl Ring {
             last_push,
             last_stabilize,
             heard,
+            told,
+            telling,
             introduce_to: _,
             changes: _,
             counts,
@@ -54,6 +56,8 @@ impl Ring {
         (*last_push, *last_stabilize) = (None, None);
         // It only serves to understand "unchanged", which nobody says to a question without stamp.
         *heard = None;
+        // Both only spare a list its way.
+        (*told, *telling) = (None, None);
         *counts = UpkeepCounts::default();
     }
 

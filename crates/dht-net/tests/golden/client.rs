@@ -91,7 +91,12 @@ fn responses() -> Vec<ClientResponse> {
             owner: Some(other_contact()),
             hops: 1,
             timeouts: 2,
-            path: vec![PathStep { contact: other_contact(), connect_us: 900, rtt_us: 120 }],
+            path: vec![PathStep {
+                contact: other_contact(),
+                connect_us: 900,
+                rtt_us: 120,
+                fell_back: true,
+            }],
             detours: vec![Detour { contact: other_contact(), reason: DetourReason::TimedOut }],
             elapsed_us: 5000,
             failure: Some(LookupFailure::Exhausted),

@@ -10,21 +10,22 @@ use crate::{Pinned, variants};
 pub(crate) fn add(pinned: &mut Pinned) {
     pinned.add_all(
         variants!(Request: Ping, Route, Join, Neighbors, Notify, Push, Candidate, ProbeFor, Leave,
-            Unify, ReadRegister, WriteRegister, Digest, List, FetchRegisters, Handoff),
+            Unify, ReadRegister, WriteRegister, Digest, List, FetchRegisters, Handoff, NotifySame),
         requests(),
     );
     pinned.add_all(
-        variants!(RouteAnswer: Mine, NotMine, Next),
+        variants!(RouteAnswer: Mine, NotMine, Next, Instead),
         vec![
             RouteAnswer::Mine { predecessor: Some(contact()), successors: vec![other_contact()] },
             RouteAnswer::NotMine { predecessor: other_contact() },
             RouteAnswer::Next { next: contact() },
+            RouteAnswer::Instead { contact: other_contact() },
         ],
     );
     pinned.add_all(
         variants!(Response: Done, Route, Joined, JoinElsewhere, Neighbors, Unchanged, Probed,
             Register, Accepted, Outdated, Moved, Unknown, Digest, RegisterPage, ChunkPage,
-            Registers, HandoffMissing, Busy, NotMember, Refused),
+            Registers, HandoffMissing, Busy, NotMember, Refused, WhichPredecessors),
         responses(),
     );
 }
@@ -61,6 +62,7 @@ fn requests() -> Vec<Request> {
         Request::List { kind: Kind::Chunks, arc, after: Some(id()) },
         Request::FetchRegisters { ids: vec![id(), Id::ZERO] },
         Request::Handoff { kind: Kind::Chunks, arc },
+        Request::NotifySame { digest: 70_000 },
     ]
 }
 
@@ -87,6 +89,7 @@ fn responses() -> Vec<Response> {
         Response::Busy,
         Response::NotMember,
         Response::Refused(Refusal::NoProgress),
+        Response::WhichPredecessors,
     ]
 }
 

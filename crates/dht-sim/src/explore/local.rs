@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use dht_core::config::RingParams;
 use dht_core::event::{Failure, ReplyId, RpcId};
-use dht_core::message::RingId;
 use dht_core::message::ring::{Request, Response};
+use dht_core::message::{RingId, Routings};
 use dht_core::node::Node;
 use dht_core::node::steer::{Alarm, CallKind, PendingCall};
 use dht_core::planted::Planted;
@@ -133,6 +133,7 @@ impl Locals {
             depth: list,
             min_list: 1,
             predecessor_peers: 1,
+            keep: Routings::LEAST,
             missed_probes: 1,
             keeps_data: false,
             planted,

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use dht_core::event::Purpose;
+use dht_core::message::ring::Routing;
 use dht_core::planted::Planted;
 use dht_core::register::{Key, Value};
 use dht_core::{Command, Config, Id};
@@ -56,14 +57,20 @@ pub fn run_with(script: &Script, seed: u64, show: impl FnMut(&str)) -> Outcome {
 
 /// Like [`run`]; the world as it is at the end, too.
 pub fn play(script: &Script, how: Play) -> (Outcome, World) {
+    let mut keep = Config::default().keep;
+    if !script.is_timed {
+        // A finger that is being looked up when time stands still would be a step that nobody wrote.
+        keep = keep.iter().filter(|routing| *routing != Routing::Fingers).collect();
+    }
     let config = match script.depth {
-        None => Config { planted: how.planted, ..Config::default() },
+        None => Config { planted: how.planted, keep, ..Config::default() },
         Some(depth) => Config {
             depth,
             min_list: depth,
             // The longest that a node keeps.
             predecessor_peers: depth.min(32),
             planted: how.planted,
+            keep,
             ..Config::default()
         },
     };

@@ -20,7 +20,7 @@ pub(super) fn request_name(request: &Request) -> &'static str {
         Request::Route(_) => "route",
         Request::Join => "join",
         Request::Neighbors { .. } => "neighbors",
-        Request::Notify { .. } => "notify",
+        Request::Notify { .. } | Request::NotifySame { .. } => "notify",
         Request::Push(_) => "push",
         Request::Candidate { .. } => "candidate",
         Request::ProbeFor { .. } => "probe_for",

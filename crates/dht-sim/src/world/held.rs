@@ -44,6 +44,18 @@ impl World {
         count
     }
 
+    /// A notification waits at its target. One that only says that an earlier one stands does not take its
+    /// place.
+    pub(super) fn hold_notify(&mut self, notify: Notify) {
+        let is_same = |held: &Notify| held.to == notify.to && held.from.id == notify.from.id;
+        let repeats = matches!(notify.request, Request::NotifySame { .. });
+        if repeats && self.post.notifies.iter().any(is_same) {
+            return;
+        }
+        self.post.notifies.retain(|held| !is_same(held));
+        self.post.notifies.push(notify);
+    }
+
     /// Lets one node notify another one, as if it had sent the message now.
     pub fn notify(&mut self, to: u64, from: u64) {
         let Some(snapshot) = self.snapshot(from) else { return };

@@ -1,7 +1,9 @@
 //! How nodes' lives begin and end, and what of them outlives it.
 
+use std::sync::Arc;
+
 use dht_core::node::Node;
-use dht_core::{Command, Id, Instant};
+use dht_core::{Command, Config, Id, Instant};
 
 use super::World;
 use crate::invariants::acknowledged::{self, REPAIR_WINDOW};
@@ -44,6 +46,17 @@ impl World {
         }
     }
 
+    /// Changes the settings of a node from its next life on.
+    pub fn configure(&mut self, n: u64, change: impl FnOnce(&mut Config)) {
+        let mut config = Config::clone(&self.config_of(n));
+        change(&mut config);
+        self.configs.insert(n, Arc::new(config));
+    }
+
+    fn config_of(&self, n: u64) -> Arc<Config> {
+        self.configs.get(&n).unwrap_or(&self.config).clone()
+    }
+
     pub(super) fn begin_life(&mut self, n: u64, id: Id, keeps_disk: bool) {
         let before = self.members.remove(&n);
         let life = before.as_ref().map_or(1, |held| held.life() + 1);
@@ -52,7 +65,7 @@ impl World {
         // A clock belongs to the machine: a new life keeps what the old one had.
         let ahead_us = before.as_ref().map_or(0, |held| held.ahead_us);
         let clock = Instant(self.now.0.saturating_add(ahead_us));
-        let node = Node::new(me.clone(), self.params, self.config.clone(), seed, clock);
+        let node = Node::new(me.clone(), self.params, self.config_of(n), seed, clock);
         let disk = before.filter(|_| keeps_disk).map(|held| held.disk).unwrap_or_default();
         let stage = Stage::Running;
         let member = Member {

@@ -393,9 +393,9 @@ impl World {
         }
         let line = format_args!("{to} is asked by {}: {request:?}", call.by);
         self.trace.event(self.now, Kind::Question, &[to, call.by, call.rpc.0], line);
-        if self.post.holds_notifies && matches!(request, Request::Notify { .. }) {
-            self.post.notifies.retain(|held| held.to != to || held.from.id != from.id);
-            self.post.notifies.push(Notify { to, from, request });
+        let is_notify = matches!(request, Request::Notify { .. } | Request::NotifySame { .. });
+        if self.post.holds_notifies && is_notify {
+            self.hold_notify(Notify { to, from, request });
             self.post_answer(Duration::ZERO, call, Ok((Response::Done, None)));
             return;
         }

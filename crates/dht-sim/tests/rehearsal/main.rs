@@ -11,5 +11,6 @@ mod hops;
 mod planted;
 mod random_worlds;
 mod registers;
+mod routings;
 mod scenarios;
 mod sweep;

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::world::{World, number};
 use crate::config::Config;
+use crate::message::Routings;
 use crate::testing::contact;
 
 /// Six nodes in two windings, 0 20 40 and 10 30 50, with lists of two; none remembers anybody else.
@@ -13,6 +14,7 @@ fn winding_twice() -> World {
         depth: 2,
         min_list: 2,
         predecessor_peers: 1,
+        keep: Routings::LEAST,
         keeps_data: false,
         ..Config::default()
     };

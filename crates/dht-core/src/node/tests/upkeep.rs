@@ -241,3 +241,59 @@ fn late_answers_are_signs_of_life_and_lengthen_time_outs() {
     assert!(timeout(&rig) > before, "{:?}", timeout(&rig));
     assert_eq!(rig.list(), [20, 30, 40], "and no more");
 }
+
+/// The predecessor list goes out once for each change and each life of the head, and again to a head that
+/// does not have it.
+#[test]
+fn a_predecessor_list_is_told_until_it_is_heard() {
+    let is_same = |request: &Request| matches!(request, Request::NotifySame { .. });
+    let mut rig = Rig::joined(40, &[20, 30]);
+    let round = |rig: &mut Rig| {
+        rig.sent.retain(|(_, _, request)| !is_notify(request));
+        rig.event(Event::Command(Command::Stabilize));
+        rig.answer(is_question, Response::Neighbors(said(Some(10), &[30, 40])));
+    };
+    rig.answer(is_question, Response::Neighbors(said(Some(10), &[30, 40])));
+    round(&mut rig);
+    assert!(rig.asked(20, is_notify), "the first one is not known to have been heard");
+    rig.answer(is_notify, Response::Done);
+    round(&mut rig);
+    assert!(!rig.asked(20, is_notify) && rig.asked(20, is_same));
+    rig.answer(is_same, Response::WhichPredecessors);
+    assert!(rig.asked(20, is_notify), "at once");
+    rig.answer(is_notify, Response::WhichPredecessors);
+    assert!(!rig.asked(20, is_notify), "whoever asks for what it was just told waits a round");
+    round(&mut rig);
+    rig.answer(is_notify, Response::Done);
+    rig.hear(40, Request::Notify { predecessors: vec![contact(35)] });
+    round(&mut rig);
+    assert!(rig.asked(20, is_notify), "it has changed");
+}
+
+/// Whoever is not the predecessor, or never sent its list in this life, is asked for it.
+#[test]
+fn a_list_that_is_not_known_is_asked_for() {
+    let mut rig = Rig::joined(40, &[20, 30]);
+    let heard = |rig: &mut Rig, from, list: &[u64]| {
+        let list: Vec<Contact> = list.iter().map(|n| contact(*n)).collect();
+        let digest = crate::message::ring::digest(&list);
+        rig.replies += 1;
+        let reply = ReplyId(rig.replies);
+        rig.node.handle_event(
+            Instant(3),
+            Event::Request { reply, from: contact(from), request: Request::NotifySame { digest } },
+        );
+        let mut said = None;
+        while let Some(effect) = rig.node.poll_effect() {
+            if let Effect::Reply { reply: to, response } = effect {
+                said = (to == reply).then_some(response).or(said);
+            }
+        }
+        said.expect("it is answered at once")
+    };
+    assert_eq!(heard(&mut rig, 40, &[35]), Response::WhichPredecessors, "it came by the join");
+    rig.hear(40, Request::Notify { predecessors: vec![contact(35)] });
+    assert_eq!(heard(&mut rig, 40, &[35]), Response::Done);
+    assert_eq!(heard(&mut rig, 40, &[36]), Response::WhichPredecessors, "one overtook another");
+    assert_eq!(heard(&mut rig, 35, &[35]), Response::WhichPredecessors);
+}

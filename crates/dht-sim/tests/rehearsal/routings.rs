@@ -1,0 +1,146 @@
+//! Lookups by every routing that live nodes have: hop for hop as the rule says where all is well, and right
+//! where it is not.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use dht_core::event::Purpose;
+use dht_core::message::Routings;
+use dht_core::message::client::LookupReport;
+use dht_core::message::ring::Routing;
+use dht_core::{Config, Id, Notice};
+use dht_sim::hops::RingTable;
+use dht_sim::world::{World, WorldConfig};
+use rand::{RngExt, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+
+/// Those that live nodes have.
+const LIVE: [Routing; 3] = [Routing::Successors, Routing::BothWays, Routing::Fingers];
+
+/// A ring of random places that has been there for a while.
+fn grown(nodes: u64, config: Config, seed: u64) -> World {
+    let mut rng = Pcg64Mcg::seed_from_u64(seed);
+    let mut world = World::new(WorldConfig::new(config, seed)).expect("within all bounds");
+    world.grow((0..nodes).map(|n| (n, random_id(&mut rng))).collect());
+    world.run_for(Duration::from_secs(120));
+    assert_eq!(world.flaws(), []);
+    world
+}
+
+fn random_id(rng: &mut Pcg64Mcg) -> Id {
+    Id::from_bytes(rng.random())
+}
+
+/// What came of lookups that all begin now.
+fn look_up(
+    world: &mut World,
+    lookups: &[(u64, Id)],
+    routing: Routing,
+    depth: Option<u16>,
+) -> Vec<LookupReport> {
+    let ask = |(asker, key): &(u64, Id)| {
+        world.look_up_by(*asker, *key, Some(routing), depth, Purpose::Client)
+    };
+    let asked: Vec<_> = lookups.iter().map(ask).collect();
+    world.run_for(Duration::from_secs(15));
+    let outcome = |op| match world.take_outcome(op) {
+        Some(Notice::Found { report, .. }) => report,
+        other => panic!("a lookup ends within its time: {other:?}"),
+    };
+    asked.into_iter().map(outcome).collect()
+}
+
+fn draw(world: &World, count: usize, rng: &mut Pcg64Mcg) -> Vec<(u64, Id)> {
+    let members = world.members();
+    (0..count).map(|_| (members[rng.random_range(0..members.len())], random_id(rng))).collect()
+}
+
+fn owner(world: &World, key: Id) -> Id {
+    let members: Vec<Id> = world.links().members().map(|(id, _)| id).collect();
+    let at = members.partition_point(|id| *id < key);
+    members[at % members.len()]
+}
+
+#[test]
+fn live_nodes_walk_as_the_rule_says() {
+    let mut rng = Pcg64Mcg::seed_from_u64(7);
+    for nodes in [2, 5, 60] {
+        let mut world = grown(nodes, Config::default(), nodes);
+        let ids: Vec<Id> = world.links().members().map(|(id, _)| id).collect();
+        let table = RingTable::new(ids.clone());
+        let rank: BTreeMap<Id, usize> = ids.iter().enumerate().map(|(at, id)| (*id, at)).collect();
+        for routing in LIVE {
+            for depth in [1, 2, 5, 16] {
+                let lookups = draw(&world, 60, &mut rng);
+                let reports = look_up(&mut world, &lookups, routing, Some(depth));
+                for ((asker, key), report) in lookups.iter().zip(reports) {
+                    let asker = rank[&world.id_of(*asker).expect("it runs")];
+                    let wanted = table.hops(asker, *key, routing, depth).expect("all live");
+                    let found = report.owner.as_ref().map(|held| held.id);
+                    assert_eq!(found, Some(owner(&world, *key)));
+                    let case = format!("{routing:?} {depth} of {nodes}: {report:#?}");
+                    assert!(report.path.iter().all(|step| !step.fell_back), "{case}");
+                    match routing {
+                        // Among those who are equally near, nodes choose by latency.
+                        Routing::Fingers if depth >= 4 => {
+                            assert!((report.hops as usize).abs_diff(wanted) <= 1, "{case}");
+                        }
+                        _ => assert_eq!(
+                            (report.hops as usize, report.timeouts),
+                            (wanted, 0),
+                            "{case}"
+                        ),
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// A quarter of all dies at once; nobody has noticed yet.
+#[test]
+fn every_routing_finds_its_way_round_the_dead() {
+    for (seed, routing) in (1..=4).flat_map(|seed| LIVE.map(|routing| (seed, routing))) {
+        let mut rng = Pcg64Mcg::seed_from_u64(seed);
+        let mut world = grown(48, Config::default(), seed);
+        let dead: Vec<u64> = (0..48).filter(|_| rng.random_range(0..4) == 0).collect();
+        dead.iter().for_each(|n| world.fail(*n));
+        let lookups = draw(&world, 40, &mut rng);
+        let reports = look_up(&mut world, &lookups, routing, Some(4));
+        let mut timeouts = 0;
+        for ((_, key), report) in lookups.iter().zip(reports) {
+            timeouts += report.timeouts;
+            let found = report.owner.as_ref().map(|held| held.id);
+            assert_eq!(found, Some(owner(&world, *key)), "{routing:?} {seed}: {report:#?}");
+        }
+        assert!(timeouts > 0, "somebody met the dead");
+        assert_eq!(world.problems(), []);
+    }
+}
+
+/// Nodes that keep state for different routings are one ring: whoever lacks it goes by its links, and the
+/// path says so.
+#[test]
+fn a_mixed_ring_answers_every_lookup() {
+    let mut rng = Pcg64Mcg::seed_from_u64(3);
+    let mut world = grown(30, Config::default(), 3);
+    for n in 0..30 {
+        let keep: Routings = LIVE.into_iter().skip(n as usize % 3).take(1).collect();
+        world.configure(n, |config| config.keep = keep);
+        world.restart(n);
+        world.run_for(Duration::from_secs(20));
+    }
+    world.run_for(Duration::from_secs(60));
+    assert_eq!(world.problems(), []);
+    for routing in LIVE {
+        let lookups = draw(&world, 60, &mut rng);
+        let reports = look_up(&mut world, &lookups, routing, Some(2));
+        let mut fell_back = 0;
+        for ((_, key), report) in lookups.iter().zip(reports) {
+            let found = report.owner.as_ref().map(|held| held.id);
+            assert_eq!(found, Some(owner(&world, *key)), "{routing:?}: {report:#?}");
+            fell_back += report.path.iter().filter(|step| step.fell_back).count();
+        }
+        assert_eq!(fell_back > 0, routing != Routing::Successors, "{routing:?}");
+    }
+}
