@@ -73,9 +73,8 @@ fn what_is_not_built_says_so() {
     let addr = cluster.addr(0);
     let secret = cluster.file("secret", b"0123456789abcdef0123456789abcdef");
     let run_flags: &[&[&str]] = &[
-        &["--routing", "fingers"],
-        &["--routing", "both-ways"],
         &["--routing", "full"],
+        &["--keep", "full"],
         &["--virtual-nodes", "4"],
         &["--http", "127.0.0.1:0"],
         &["--ring-secret-file", &secret],
@@ -92,7 +91,7 @@ fn what_is_not_built_says_so() {
         &["put", "k", "-", "--if-absent"],
         &["put", "k", "-", "--if-match", "1-1-00000000"],
         &["put", "k", "-", "--ttl", "5m"],
-        &["lookup", "k", "--routing", "fingers"],
+        &["lookup", "k", "--routing", "full"],
         &["repair"],
         &["bench"],
     ];

@@ -103,6 +103,57 @@ fn lookups(stats: &Value) -> u64 {
     count
 }
 
+/// Nodes that keep state for different routings are one ring: every lookup ends at the owner, and where a
+/// member had to go by its links, the path says so. By a restart a node changes what it keeps.
+#[test]
+fn a_mixed_ring_answers_every_routing() {
+    const SIZE: usize = 9;
+    const ROUTINGS: [&str; 3] = ["successors", "both-ways", "fingers"];
+    let mut cluster = Cluster::empty(Settings::quick());
+    for number in 0..SIZE {
+        let keep = ROUTINGS[number % ROUTINGS.len()];
+        let first = cluster.live().first().map(|first| cluster.addr(*first));
+        let mut flags = vec!["--keep", keep, "--routing", keep];
+        flags.extend(first.iter().flat_map(|addr| ["--join", addr.as_str()]));
+        let begun = cluster.begin_with(&flags);
+        cluster.ready(begun);
+    }
+    cluster.wait_complete();
+    let ids = order(&cluster, 0);
+    let fell_back = |cluster: &Cluster, routing: &str| {
+        let mut steps = 0;
+        for n in 0..2 * SIZE {
+            let key = format!("some key {n}");
+            let asked = ["lookup", &key, "--routing", routing, "--depth", "1"];
+            let said = cluster.json(n % SIZE, &asked);
+            let owner = owner_of(&ids, said["id"].as_str().expect("hex"));
+            assert_eq!(said["owner"]["id"], ids[owner].as_str(), "{said}");
+            let path = said["path"].as_array().expect("a list");
+            steps += path.iter().filter(|step| step["fell_back"] == true).count();
+        }
+        steps
+    };
+    assert_eq!(fell_back(&cluster, "successors"), 0);
+    assert!(fell_back(&cluster, "both-ways") > 0 && fell_back(&cluster, "fingers") > 0);
+    let is_available = |cluster: &Cluster, routing: &str| {
+        let said = cluster.json(0, &["hops", "--samples", "50"]);
+        let rows = said["routings"].as_array().expect("a list");
+        let row = rows.iter().find(|row| row["routing"] == routing && row["depth"] == 1);
+        row.unwrap_or_else(|| panic!("no {routing}: {said}"))["available"] == true
+    };
+    assert!(is_available(&cluster, "successors") && !is_available(&cluster, "both-ways"));
+
+    for number in 0..SIZE {
+        cluster.stop(number);
+        cluster.start(number, &["--routing", "both-ways"]);
+        cluster.ready(number);
+    }
+    cluster.wait_complete();
+    assert_eq!(cluster.json(3, &["stats"])["routing"], "both-ways");
+    assert_eq!(fell_back(&cluster, "both-ways") + fell_back(&cluster, "fingers"), 0);
+    assert!(is_available(&cluster, "both-ways"));
+}
+
 /// Case 23: neighbours in a row die at the same moment, first one fewer than the list is long, then
 /// as many: then somebody's whole list is dead. Never does anybody answer for keys that others own.
 #[test]

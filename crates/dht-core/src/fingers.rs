@@ -14,8 +14,8 @@ use crate::time::Instant;
 
 /// Exponents there are.
 const EXPONENTS: u32 = 160;
-/// What one contact of a lookup costs, in bytes: question, answer, and what acknowledges them (measured:
-/// `docs/results.md`, "Fingers").
+/// What one contact of a lookup costs, in bytes: question, answer, and what acknowledges them. 400, by the
+/// model of `docs/simulation.md`, "Churn": 140 and 190 without and with a contact, and their headers (rounded up).
 const CONTACT_COST: i64 = 400;
 /// Most that may be saved up, in bytes: a new member fills its table from it (guess: sixteen lookups of
 /// five contacts).
@@ -88,11 +88,14 @@ impl Fingers {
         Some(exponent)
     }
 
-    /// When to ask for the next one.
-    pub(crate) fn pause(&self, bytes_per_s: u32) -> Duration {
+    /// When to ask for the next one; `None` while there is none to ask for, or one is being asked for.
+    pub(crate) fn pause(&self, bytes_per_s: u32) -> Option<Duration> {
+        if self.asking.is_some() || (self.wanted.is_empty() && self.held.is_empty()) {
+            return None;
+        }
         let needed = if self.wanted.is_empty() { MOST_SAVED } else { CONTACT_COST };
         let lacks = needed.saturating_sub(self.saved).max(0).unsigned_abs();
-        Duration::from_millis(lacks.saturating_mul(1000) / u64::from(bytes_per_s.max(1)))
+        Some(Duration::from_millis(lacks.saturating_mul(1000) / u64::from(bytes_per_s.max(1))))
     }
 
     /// A lookup of a finger of `me` ended at `found`, whose predecessor is `before`, after so many contacts;
@@ -186,7 +189,7 @@ mod tests {
         }
         assert_eq!(fingers.iter().count(), 4);
         assert_eq!(fingers.next(at(0), RATE, |_| 0), None, "what was spent is saved first");
-        assert_eq!(fingers.pause(RATE), Duration::from_secs(4 * 3));
+        assert_eq!(fingers.pause(RATE), Some(Duration::from_secs(4 * 3)));
         assert_eq!(fingers.next(at(12), RATE, |known| known - 1), Some(159));
     }
 
@@ -217,7 +220,7 @@ mod tests {
         assert!(fingers.get(159).is_none());
         fingers.keep_from(None);
         assert_eq!(fingers.iter().count(), 0, "the list goes all the way round");
-        assert_eq!(fingers.next(at(99), RATE, |_| 0), None);
+        assert_eq!((fingers.next(at(99), RATE, |_| 0), fingers.pause(RATE)), (None, None));
     }
 
     #[test]

@@ -97,15 +97,31 @@ impl Links {
         changed
     }
 
-    /// Takes over what the predecessor said of its own predecessors. Whether anything changed.
+    /// Takes over what the predecessor said of its own predecessors. Whether any of those changed whose copies
+    /// this node may have to keep; those farther back are for lookups alone.
     pub(crate) fn set_predecessors(&mut self, behind: Vec<Contact>) -> bool {
         let told = digest(&behind);
         let list = self.back(behind);
         let changed = !same(&list, &self.predecessors);
+        let near_changed = changed && !same(self.near(&list), self.near(&self.predecessors));
         self.predecessors = list;
         self.told = Some(told);
         self.changes = self.changes.wrapping_add(u64::from(changed));
-        changed
+        near_changed
+    }
+
+    /// As much of a predecessor list as holds `predecessor_peers` distinct peers.
+    fn near<'a>(&self, list: &'a [Contact]) -> &'a [Contact] {
+        let mut peers = BTreeSet::new();
+        let is_far = |entry: &Contact| {
+            let is_full = peers.len() >= self.predecessor_peers;
+            if entry.key() != self.me.key() {
+                peers.insert(entry.key());
+            }
+            is_full
+        };
+        let end = list.iter().position(is_far).unwrap_or(list.len());
+        &list[..end]
     }
 
     /// Takes the head off the list.
@@ -371,8 +387,15 @@ mod tests {
     fn for_both_ways_the_predecessor_list_is_as_long_as_the_depth() {
         let mut links = Links::new(contact(10), &config(Routings::ALL));
         links.set_predecessor(Some(contact(8)));
-        links.set_predecessors([6, 4, 2].map(contact).to_vec());
+        assert!(links.set_predecessors([6, 4, 2].map(contact).to_vec()));
         assert_eq!(numbers(links.predecessors()), ids(&[8, 6, 4]));
+        let before = links.changes();
+        assert!(
+            !links.set_predecessors([6, 3].map(contact).to_vec()),
+            "no copies of 3 are kept here"
+        );
+        assert!(numbers(links.predecessors()) == ids(&[8, 6, 3]) && links.changes() != before);
+        assert!(links.set_predecessors([5, 3].map(contact).to_vec()));
     }
 
     #[test]

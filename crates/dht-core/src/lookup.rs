@@ -165,11 +165,12 @@ impl LookupQuery {
             RouteAnswer::Next { next } => self.on_next(answerer, next),
             RouteAnswer::NotMine { predecessor } => self.on_not_mine(answerer, predecessor),
             RouteAnswer::Instead { contact } => {
+                let named = contact.id;
                 let step = match self.is_past(&answerer) {
                     true => self.on_not_mine(answerer, contact),
                     false => self.on_next(answerer, contact),
                 };
-                self.is_instead = true;
+                self.is_instead = self.asking.as_ref().is_some_and(|asked| asked.id == named);
                 step
             }
         }

@@ -406,6 +406,8 @@ pub struct NeighborhoodReport {
     pub bytes: u64,
     /// Greatest depth its list serves.
     pub depth: u16,
+    /// Routings it keeps state for.
+    pub routings: Vec<Routing>,
     /// How it sees itself reached.
     pub addrs: Vec<SocketAddr>,
 }

@@ -117,8 +117,10 @@ impl Node {
     }
 
     fn wait_for_finger(&mut self) {
-        let pause = self.fingers.pause(self.out.config.finger_budget);
-        let pause = pause.max(self.out.config.stabilize_every / LOOKUPS_PER_PERIOD);
+        let period = self.out.config.stabilize_every;
+        let next = self.fingers.pause(self.out.config.finger_budget);
+        let next = next.filter(|_| self.ring.standing() == Standing::Member);
+        let pause = next.map_or(period, |pause| pause.max(period / LOOKUPS_PER_PERIOD));
         let pause = self.out.jittered(pause);
         self.out.set_timer(Timer::Fingers, pause);
     }

@@ -115,6 +115,7 @@ fn responses() -> Vec<ClientResponse> {
             keys: 10,
             bytes: 20,
             depth: 16,
+            routings: vec![Routing::Successors, Routing::Full],
             addrs: vec![([192, 0, 2, 1], 4433).into()],
         }),
         ClientResponse::Stats(Box::new(stats())),

@@ -185,10 +185,11 @@ fn ring_id(id: RingId) -> String {
 /// Reads the name of a routing that is built.
 fn builtin_routing(word: &str) -> Result<Routing, Failure> {
     match parse_routing(word) {
-        Ok(Routing::Successors) => Ok(Routing::Successors),
-        Ok(_) => {
-            Err(Failure::not_built(&format!("--routing {word}"), "only `successors` is accepted"))
+        Ok(Routing::Full) => {
+            let accepted = "`successors`, `both-ways` and `fingers` are accepted";
+            Err(Failure::not_built(&format!("--routing {word}"), accepted))
         }
+        Ok(routing) => Ok(routing),
         Err(error) => Err(Failure::usage(format!("--routing {word}: {error}"))),
     }
 }

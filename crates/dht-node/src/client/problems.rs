@@ -213,6 +213,7 @@ mod tests {
             keys: 0,
             bytes: 0,
             depth: 2,
+            routings: Vec::new(),
             addrs: Vec::new(),
         }
     }

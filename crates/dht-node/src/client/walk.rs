@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use dht_core::message::client::{NeighborhoodReport, NodeState};
+use dht_core::message::ring::Routing;
 use dht_core::{Contact, Id};
 
 use super::Client;
@@ -42,6 +43,11 @@ impl Walk {
     /// The members' places, in the order of the circle from the first one.
     pub fn ids(&self) -> Vec<Id> {
         self.members.iter().map(|member| member.contact().id).collect()
+    }
+
+    /// Whether every member keeps state for a routing.
+    pub fn keeps(&self, routing: Routing) -> bool {
+        self.members.iter().all(|member| member.report.routings.contains(&routing))
     }
 
     /// The greatest depth that every member's list serves; 0 without members.

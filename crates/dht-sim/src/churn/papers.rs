@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use dht_core::message::ring::Routing;
 use serde::Serialize;
 
 use super::simultaneous::{self, SimultaneousConfig, SimultaneousRow};
@@ -24,6 +25,8 @@ pub enum Table {
 pub struct TableConfig {
     /// Which.
     pub table: Table,
+    /// How lookups are routed.
+    pub routing: Routing,
     /// Members. The rates of the paper are per 1,000; on another number sessions stay as long.
     pub nodes: usize,
     /// Lookups of every row.
@@ -42,7 +45,9 @@ pub struct TableReport {
     /// Where it stands.
     pub source: &'static str,
     /// What differs between the paper's set-up and ours.
-    pub note: &'static str,
+    pub note: String,
+    /// How lookups were routed.
+    pub routing: &'static str,
     /// Members; the papers have [`NODES`].
     pub nodes: usize,
     /// The seed that gives the same report again.
@@ -105,30 +110,40 @@ impl Table {
             Table::Bamboo => "Rhea et al., Handling churn in a DHT, USENIX 2004",
         }
     }
-
-    fn note(self) -> &'static str {
-        match self {
-            Table::Ton2 => {
-                "the paper routes by fingers and a list of 20, this is routing successors with a \
-                 list of k = 20: expected is formula (c), about N/2k, with deaths: a hop goes \
-                 k - p/(1-p) places on and takes p/(1-p) time-outs"
-            }
-            Table::Ton3 => {
-                "the paper routes by fingers and a list of 20, this is routing successors with a \
-                 list of 20; a lookup may take 60 s"
-            }
-            Table::Bamboo => {
-                "the paper routes by prefixes; upkeep is without lookups of clients, one lookup per \
-                 node every 10 s; a lookup may take 10 s; a row for each upkeep period"
-            }
-        }
-    }
 }
 
 impl TableConfig {
     /// As in the paper.
     pub fn new(table: Table, seed: u64) -> TableConfig {
-        TableConfig { table, nodes: NODES, lookups: 10_000, lookup_rate: None, seed }
+        let routing = Routing::Successors;
+        TableConfig { table, routing, nodes: NODES, lookups: 10_000, lookup_rate: None, seed }
+    }
+
+    fn note(&self) -> String {
+        let routing = self.routing.as_str();
+        let by_fingers = self.routing == Routing::Fingers;
+        match self.table {
+            Table::Ton2 if by_fingers => {
+                "as in the paper: fingers and a list of 20, none of which is mended".to_owned()
+            }
+            Table::Ton2 => format!(
+                "the paper routes by fingers and a list of 20, this is routing {routing} with a list of \
+                 k = 20: expected is formula (c), about N/2k, with deaths: a hop goes k - p/(1-p) places \
+                 on and takes p/(1-p) time-outs"
+            ),
+            Table::Ton3 if by_fingers => {
+                "as in the paper: fingers and a list of 20; a lookup may take 60 s".to_owned()
+            }
+            Table::Ton3 => format!(
+                "the paper routes by fingers and a list of 20, this is routing {routing} with a list of \
+                 20; a lookup may take 60 s"
+            ),
+            Table::Bamboo => format!(
+                "the paper routes by prefixes, this is routing {routing}; upkeep is without lookups of \
+                 clients, one lookup per node every 10 s; a lookup may take 10 s; a row for each upkeep \
+                 period"
+            ),
+        }
     }
 
     /// The runs of a table that needs a world: what sets each apart, what the paper says, and how
@@ -170,7 +185,8 @@ impl TableConfig {
         // So many that hardly ever fewer than asked for come together: three standard deviations.
         let lookups = self.lookups as f64 + 3.0 * (self.lookups as f64).sqrt();
         let span = Duration::from_secs_f64((lookups / lookup_rate.max(1e-6)).clamp(1.0, 1e6));
-        ChurnConfig { lookup_rate, ..ChurnConfig::new(self.nodes, rate, span, self.seed) }
+        let default = ChurnConfig::new(self.nodes, rate, span, self.seed);
+        ChurnConfig { lookup_rate, routing: self.routing, ..default }
     }
 }
 
@@ -194,7 +210,8 @@ pub fn run(
     Ok(TableReport {
         table: config.table.as_str(),
         source: config.table.source(),
-        note: config.table.note(),
+        note: config.note(),
+        routing: config.routing.as_str(),
         nodes: config.nodes,
         seed: config.seed,
         rows,
@@ -205,8 +222,9 @@ fn simultaneous_rows(
     config: &TableConfig,
     progress: &mut impl FnMut(&str, ChurnProgress),
 ) -> Result<Vec<TableRow>, ChurnError> {
-    let TableConfig { nodes, lookups, seed, .. } = *config;
+    let TableConfig { routing, nodes, lookups, seed, .. } = *config;
     let setup = SimultaneousConfig {
+        routing,
         nodes,
         lookups,
         seed,

@@ -31,7 +31,7 @@ pub(crate) struct SimChurnArgs {
     /// All chance
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// How lookups are routed; only `successors` is built
+    /// How lookups are routed: successors, both-ways or fingers [default: successors]
     #[arg(long, value_name = "R")]
     pub(crate) routing: Option<String>,
     /// Entries of the successor list [default: a node's]

@@ -14,7 +14,7 @@ pub(crate) struct LookupArgs {
     /// KEY is given in hex
     #[arg(long)]
     pub(crate) key_hex: bool,
-    /// How to route; only `successors` is built [default: the member's own]
+    /// How to route: successors, both-ways or fingers [default: the member's own]
     #[arg(long, value_name = "R")]
     pub(crate) routing: Option<String>,
     /// With how many entries of the list [default: the member's own]

@@ -1,5 +1,6 @@
 //! `hops`: measured hops beside theory.
 
+use dht_core::Id;
 use dht_core::message::client::NodeState;
 use dht_core::message::ring::Routing;
 use dht_core::theory;
@@ -19,6 +20,9 @@ use crate::client::{
 
 /// The depths that are measured (`docs/cli.md`).
 pub(super) const DEPTHS: [u16; 5] = [1, 2, 4, 8, 16];
+/// The rows.
+const ROWS: [(Routing, &[u16]); 3] =
+    [(Routing::Successors, &DEPTHS), (Routing::BothWays, &DEPTHS), (Routing::Fingers, &[1, 16])];
 
 pub(super) fn run(globals: &Globals, args: &HopsArgs, output: Output) -> Result<Exit, Failure> {
     let files = HopFiles::choose(args.plot.as_deref(), args.csv.as_deref())?;
@@ -43,7 +47,7 @@ pub(super) fn run(globals: &Globals, args: &HopsArgs, output: Output) -> Result<
     })
 }
 
-/// A row for every depth.
+/// A row for every routing and depth.
 pub(super) async fn measure(
     client: &Client,
     walk: &Walk,
@@ -53,26 +57,33 @@ pub(super) async fn measure(
 ) -> Result<Vec<HopRowJson>, Failure> {
     let ids = walk.ids();
     let mut rows = Vec::new();
-    for depth in DEPTHS {
-        let exact = ExactHops::of_ring(&ids, depth);
+    for (routing, depth) in ROWS
+        .into_iter()
+        .flat_map(|(routing, depths)| depths.iter().map(move |depth| (routing, *depth)))
+    {
         let mut measured = None;
-        if depth <= walk.depth() {
-            progress.message(&format!("depth {depth}"));
+        if depth <= walk.depth() && walk.keeps(routing) {
+            progress.message(&format!("{}, depth {depth}", routing.as_str()));
             // Each row draws by itself: rows must not depend on which others are measured.
-            let seed = seed.wrapping_add(u64::from(depth));
-            let plan = SurveyPlan { samples, seed, routing: Routing::Successors, depth };
+            let seed = seed.wrapping_add(u64::from(depth)).wrapping_add(256 * routing as u64);
+            let plan = SurveyPlan { samples, seed, routing, depth };
             let told = |done| progress.count(done, samples);
             measured = Some(survey(client, walk, plan, told).await?);
         }
-        rows.push(row(ids.len(), depth, &exact, measured));
+        rows.push(row(&ids, routing, depth, measured));
     }
     Ok(rows)
 }
 
-fn row(nodes: usize, depth: u16, exact: &ExactHops, measured: Option<SurveyRow>) -> HopRowJson {
-    let routing = Routing::Successors;
+fn row(ids: &[Id], routing: Routing, depth: u16, measured: Option<SurveyRow>) -> HopRowJson {
     let available = measured.is_some();
     let SurveyRow { hops, failed, timeouts } = measured.unwrap_or_default();
+    // Along successors the whole distribution is known, of the others the mean.
+    let exact = (routing == Routing::Successors).then(|| ExactHops::of_ring(ids, depth));
+    let expected_here = match &exact {
+        Some(exact) => Some(exact.mean),
+        None => theory::exact_mean(ids, routing, depth).map(without_dust),
+    };
     HopRowJson {
         routing: routing.as_str(),
         depth,
@@ -83,13 +94,13 @@ fn row(nodes: usize, depth: u16, exact: &ExactHops, measured: Option<SurveyRow>)
         p90: hops.quantile(0.9),
         p99: hops.quantile(0.99),
         max: hops.max(),
-        expected: theory::expected_mean(routing, nodes as u64, depth).map(without_dust),
-        expected_here: Some(exact.mean),
+        expected: theory::expected_mean(routing, ids.len() as u64, depth).map(without_dust),
+        expected_here,
         growth: theory::growth(routing),
         failed,
         timeouts,
         available,
-        chi_square_p: chi_square_p(hops.counts(), exact),
+        chi_square_p: exact.and_then(|exact| chi_square_p(hops.counts(), &exact)),
         histogram: hops.counts().to_vec(),
     }
 }
@@ -147,7 +158,6 @@ pub(super) fn rows_for_people(rows: &[HopRowJson], output: Output) -> String {
 
 #[cfg(test)]
 mod tests {
-    use dht_core::Id;
     use dht_core::stats::Histogram;
 
     use super::*;
@@ -155,14 +165,14 @@ mod tests {
     #[test]
     fn a_row_lays_the_measured_beside_the_expected() {
         let ids: Vec<Id> = (0..6u8).map(|n| Id::of_key(&[n])).collect();
-        let exact = ExactHops::of_ring(&ids, 2);
         let hops = Histogram::from_counts(vec![1000, 2000, 2000, 1000]);
-        let made = row(6, 2, &exact, Some(SurveyRow { hops, failed: 2, timeouts: 3 }));
+        let made =
+            row(&ids, Routing::Successors, 2, Some(SurveyRow { hops, failed: 2, timeouts: 3 }));
         assert_eq!((made.mean, made.failed, made.timeouts), (Some(1.5), 2, 3));
         assert_eq!(made.expected, Some(1.5), "formula (c): 6 = 2 * 2 + 1 others");
         assert!((made.expected_here.expect("exact") - 1.5).abs() < 1e-9);
         assert!(made.chi_square_p.expect("enough") > 0.99 && made.available);
-        let missing = row(6, 16, &exact, None);
+        let missing = row(&ids, Routing::BothWays, 16, None);
         assert!(!missing.available && missing.mean.is_none() && missing.expected.is_some());
         assert_eq!(missing.chi_square_p, None);
     }

@@ -36,6 +36,7 @@ fn shape(key: &Key, report: LookupReport) -> Result<LookupJson, Failure> {
             peer: PeerJson::of(&step.contact),
             connect_us: step.connect_us,
             rtt_us: step.rtt_us,
+            fell_back: step.fell_back,
         })
         .collect();
     let detours: Vec<DetourJson> = report
@@ -122,6 +123,21 @@ fn for_people(json: &LookupJson, key: &Key, output: Output) -> String {
         ]);
     }
     text.push_str(&table_text(&table));
+    let fell_back: Vec<String> = json
+        .path
+        .iter()
+        .enumerate()
+        .filter(|(_, step)| step.fell_back)
+        .map(|(at, _)| (at + 1).to_string())
+        .collect();
+    if !fell_back.is_empty() {
+        text.push_str(&format!(
+            "\nHop {}: whoever named that node keeps no state for {}, and went by its successor list or its \
+             predecessor.\n",
+            fell_back.join(", "),
+            json.routing,
+        ));
+    }
     if json.detours.is_empty() {
         return text;
     }

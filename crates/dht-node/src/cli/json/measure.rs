@@ -44,6 +44,8 @@ pub(crate) struct StepJson {
     pub(crate) connect_us: u64,
     /// Time from question to answer.
     pub(crate) rtt_us: u64,
+    /// Whoever named it keeps no state for the routing, and went by its links.
+    pub(crate) fell_back: bool,
 }
 
 /// A contact that failed.

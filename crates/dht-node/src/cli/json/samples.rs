@@ -92,7 +92,7 @@ fn lookup() -> LookupJson {
         timeouts: 1,
         asker: peer(),
         owner: peer(),
-        path: vec![StepJson { peer: peer(), connect_us: 1, rtt_us: 1 }],
+        path: vec![StepJson { peer: peer(), connect_us: 1, rtt_us: 1, fell_back: true }],
         detours: vec![DetourJson { peer: peer(), reason: "timed_out" }],
         elapsed_us: 1,
     }

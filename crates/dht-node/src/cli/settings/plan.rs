@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use dht_core::config::ConfigError;
+use dht_core::message::Routings;
 use dht_core::message::ring::Routing;
 use dht_core::{Config, PeerKey};
 use etcetera::BaseStrategy;
@@ -80,6 +81,12 @@ impl Settings {
         if let Some(depth) = self.read("depth", |text| text.parse::<u16>())? {
             core.depth = depth;
         }
+        if let Some(routing) = self.read("routing", parse_routing)? {
+            core.routing = routing;
+        }
+        if let Some(keep) = self.keep()? {
+            core.keep = keep;
+        }
         if let Some(period) = self.read("stabilize-every", parse_duration)? {
             core.stabilize_every = period;
         }
@@ -95,6 +102,19 @@ impl Settings {
             bad(self.named(name), OutOfBounds { low: show(low), high: show(high) })
         })?;
         Ok(core)
+    }
+
+    /// The routings that state is kept for; what the node's own lookups use is among them.
+    fn keep(&self) -> Result<Option<Routings>, SettingsError> {
+        let setting = self.named("keep");
+        if setting.values.is_empty() || setting.values.iter().any(|word| word == "all") {
+            return Ok(None);
+        }
+        let words = setting.values.iter().map(|word| parse_routing(word));
+        let named =
+            words.collect::<Result<Vec<Routing>, _>>().map_err(|error| bad(setting, error))?;
+        let own = self.read("routing", parse_routing)?;
+        Ok(Some(named.into_iter().chain(own).collect()))
     }
 
     fn data_place(&self, ring_name: &str) -> Result<DataPlace, SettingsError> {
@@ -147,8 +167,13 @@ impl Settings {
         if let Some(word) = routing.value() {
             parse_routing(word).map_err(|error| bad(routing, error))?;
         }
-        only("routing", "successors", &["successors"])?;
-        only("keep", "all", &["all", "successors"])?;
+        let built = ["successors", "both-ways", "fingers"];
+        only("routing", "successors, both-ways or fingers", &built)?;
+        only(
+            "keep",
+            "all, or some of successors, both-ways, fingers",
+            &[&["all"], &built[..]].concat(),
+        )?;
         only("virtual-nodes", "1", &["1"])?;
         only("http", "off", &["off"])?;
         only("ring-secret-file", "an open ring, without this setting", &[])
@@ -334,10 +359,8 @@ mod tests {
     #[test]
     fn what_is_not_built_is_named_with_its_flag() {
         for (name, value) in [
-            ("routing", "fingers"),
-            ("routing", "both-ways"),
             ("routing", "full"),
-            ("keep", "fingers"),
+            ("keep", "full"),
             ("virtual-nodes", "4"),
             ("http", "127.0.0.1:8080"),
             ("ring-secret-file", "f"),
@@ -347,7 +370,7 @@ mod tests {
             assert!(error.to_string().starts_with(&format!("--{name} {value}")), "{error}");
         }
         let off = [
-            ("routing", "successors"),
+            ("routing", "fingers"),
             ("keep", "successors"),
             ("virtual-nodes", "1"),
             ("http", "off"),

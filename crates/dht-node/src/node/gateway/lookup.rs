@@ -21,7 +21,7 @@ pub(super) async fn lookup(
     routing: Option<Routing>,
     depth: Option<u16>,
 ) -> Result<ClientResponse, ClientFailure> {
-    check(routing, depth)?;
+    check(depth)?;
     let target = LookupTarget { id, routing, depth, purpose: Purpose::Client };
     Ok(ClientResponse::Lookup(counted(shared, target).await?.report))
 }
@@ -34,7 +34,7 @@ pub(super) async fn sample(
     depth: u16,
     seed: u64,
 ) -> Result<ClientResponse, ClientFailure> {
-    check(Some(routing), Some(depth))?;
+    check(Some(depth))?;
     if lookups > MAX_SAMPLES {
         let message = format!("{lookups} lookups are too many for one request: {MAX_SAMPLES}");
         return Err(ClientFailure::usage(message));
@@ -71,12 +71,7 @@ async fn counted(shared: &Shared, target: LookupTarget) -> Result<Found, ClientF
     Ok(found)
 }
 
-fn check(routing: Option<Routing>, depth: Option<u16>) -> Result<(), ClientFailure> {
-    if routing.is_some_and(|routing| routing != Routing::Successors) {
-        return Err(ClientFailure::usage(
-            "this member keeps no state for that routing; ask for `successors`",
-        ));
-    }
+fn check(depth: Option<u16>) -> Result<(), ClientFailure> {
     if depth.is_some_and(|depth| !(1..=Config::MAX_DEPTH).contains(&depth)) {
         let message = format!("the depth must lie between 1 and {}", Config::MAX_DEPTH);
         return Err(ClientFailure::usage(message));

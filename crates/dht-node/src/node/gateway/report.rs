@@ -39,6 +39,7 @@ pub(super) async fn neighborhood(shared: &Arc<Shared>) -> Result<ClientResponse,
         keys,
         bytes: usage.bytes,
         depth: u16::try_from(shared.list_len()).unwrap_or(u16::MAX),
+        routings: shared.config.core.keep.iter().collect(),
         addrs: contact.record.addrs.clone(),
         contact,
     }))

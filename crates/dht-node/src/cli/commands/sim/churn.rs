@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use dht_core::message::ring::Routing;
 use dht_sim::churn::papers::{self, Ours, PaperFigures, TableConfig, TableReport, TableRow};
 use dht_sim::churn::simultaneous::SimultaneousRow;
 use dht_sim::churn::{self, ChurnConfig, ChurnError, ChurnProgress, ChurnReport};
@@ -28,13 +29,12 @@ pub(super) fn run(
     deadline: Deadline,
     output: Output,
 ) -> Result<Exit, Failure> {
-    if let Some(routing) = &args.routing {
-        builtin_routing(routing)?;
-    }
+    let routing = args.routing.as_deref().map(builtin_routing).transpose()?;
+    let routing = routing.unwrap_or(Routing::Successors);
     if let Some(table) = args.table {
-        return run_table(args, table, deadline, output);
+        return run_table(args, table, routing, deadline, output);
     }
-    let config = config(args)?;
+    let config = ChurnConfig { routing, ..config(args)? };
     let progress = output.progress();
     let began = Instant::now();
     let report = deadline
@@ -48,6 +48,7 @@ pub(super) fn run(
 fn run_table(
     args: &SimChurnArgs,
     table: TableArg,
+    routing: Routing,
     deadline: Deadline,
     output: Output,
 ) -> Result<Exit, Failure> {
@@ -56,7 +57,11 @@ fn run_table(
         let text = "--lookup-rate: no time passes in table ton2; say how many with --lookups";
         return Err(Failure::usage(text));
     }
-    let config = TableConfig { table: table.table(), nodes, lookups, lookup_rate, seed };
+    if table == TableArg::Ton2 && routing == Routing::BothWays {
+        let text = "--routing both-ways: table ton2 is walked by successors or fingers";
+        return Err(Failure::usage(text));
+    }
+    let config = TableConfig { table: table.table(), routing, nodes, lookups, lookup_rate, seed };
     let progress = output.progress();
     let began = Instant::now();
     let report = deadline
@@ -221,7 +226,7 @@ fn cells(row: &TableRow) -> [String; 14] {
                 paper_failed,
                 "-".to_owned(),
                 with_error(ours.mean_hops, ours.mean_hops_stderr),
-                format!("{:.2}", ours.expected_hops),
+                number(ours.expected_hops, 2),
                 hops,
                 with_error(ours.timeouts_per_lookup, ours.timeouts_stderr),
                 timeouts,
