@@ -204,6 +204,18 @@ impl Struck {
         };
         let finger_id = |exponent| Some(id(finger(exponent))).filter(|id| *id != me);
         let depth = usize::from(query.depth);
+        // In the paper the list's word is enough: who comes after a dead owner is asked at once. Along
+        // successors the last live node before it is asked, as live nodes do, whose lists will be mended.
+        let owns = |id: Id| id == key || between(me, key, id);
+        let window = (0..depth).filter_map(|place| Some((place, entry(place)?)));
+        let mut heirs = window.filter(|(_, id)| owns(*id) && !failed(*id));
+        if self.routing == Routing::Fingers
+            && let Some((place, _)) = heirs.next()
+        {
+            return Some(RouteAnswer::Next {
+                next: self.members[(at + 1 + place) % nodes].clone(),
+            });
+        }
         let hop = match self.routing {
             Routing::Fingers => next_hop_fingers(me, entry, finger_id, key, depth, failed),
             Routing::Successors | Routing::BothWays | Routing::Full => {
@@ -312,7 +324,9 @@ mod tests {
         for (row, paper) in rows.iter().zip([3.84, 4.03, 4.22, 4.44, 4.69, 5.09]) {
             assert_eq!((row.failed, row.expected_hops), (0, None), "{row:?}");
             let hops = row.mean_hops.expect("lookups found their owners");
-            assert!((hops - paper).abs() < 0.06 * paper, "{paper}: {row:?}");
+            // 3 %, and three standard errors of the fewer lookups here.
+            let error = 3.0 * row.mean_hops_stderr.expect("more than one");
+            assert!((hops - paper).abs() < 0.03 * paper + error, "{paper}: {row:?}");
         }
     }
 

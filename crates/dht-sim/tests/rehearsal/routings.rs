@@ -14,6 +14,9 @@ use dht_sim::world::{World, WorldConfig};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
+/// How long a lookup may take among the dead.
+const PATIENCE: Duration = Duration::from_secs(30);
+
 /// Those that live nodes have.
 const LIVE: [Routing; 3] = [Routing::Successors, Routing::BothWays, Routing::Fingers];
 
@@ -42,7 +45,7 @@ fn look_up(
         world.look_up_by(*asker, *key, Some(routing), depth, Purpose::Client)
     };
     let asked: Vec<_> = lookups.iter().map(ask).collect();
-    world.run_for(Duration::from_secs(15));
+    world.run_for(PATIENCE + Duration::from_secs(1));
     let outcome = |op| match world.take_outcome(op) {
         Some(Notice::Found { report, .. }) => report,
         other => panic!("a lookup ends within its time: {other:?}"),
@@ -102,7 +105,9 @@ fn live_nodes_walk_as_the_rule_says() {
 fn every_routing_finds_its_way_round_the_dead() {
     for (seed, routing) in (1..=4).flat_map(|seed| LIVE.map(|routing| (seed, routing))) {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
-        let mut world = grown(48, Config::default(), seed);
+        // One after the other is found dead, where several in a row are.
+        let config = Config { lookup_timeout: PATIENCE, ..Config::default() };
+        let mut world = grown(48, config, seed);
         let dead: Vec<u64> = (0..48).filter(|_| rng.random_range(0..4) == 0).collect();
         dead.iter().for_each(|n| world.fail(*n));
         let lookups = draw(&world, 40, &mut rng);
