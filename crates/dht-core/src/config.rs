@@ -80,12 +80,12 @@ pub struct Config {
     pub predecessor_peers: u16,
     /// What the node's own lookups use.
     pub routing: Routing,
-    /// Which routings state is kept for, so that lookups by these may go through this node. All by
-    /// default.
+    /// Which routings state is kept for, so that lookups by these may go through this node. By default
+    /// all that live nodes have: not yet `full`.
     pub keep: Routings,
-    /// What looking up fingers may cost, in bytes per second. 200 by default: of 1,000 nodes with lists of 16
-    /// each looks its six fingers up every 40 s or so, about as often as in the papers (30 s, Chord ToN 2003,
-    /// section V-E).
+    /// What looking up fingers may cost, in bytes per second. 200 by default (guess): of 1,000 nodes with lists
+    /// of 16 each has six fingers beyond its list, at three contacts a lookup; so each finger is looked up
+    /// every 36 s, about as often as in the paper's set-up (30 s, Chord ToN 2003, Table III).
     pub finger_budget: u32,
     /// Upkeep period, jittered by 0.5 to 1.5. Shorter: faster mending, more traffic. 1 s by default
     /// (guess; the papers use 30 s on wide-area testbeds).

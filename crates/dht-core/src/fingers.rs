@@ -14,8 +14,9 @@ use crate::time::Instant;
 
 /// Exponents there are.
 const EXPONENTS: u32 = 160;
-/// What one contact of a lookup costs, in bytes: question, answer, and what acknowledges them. 400, by the
-/// model of `docs/simulation.md`, "Churn": 140 and 190 without and with a contact, and their headers (rounded up).
+/// What one contact of a lookup costs, in bytes: a question of 46, an answer that names one contact, 116, and
+/// 187 of headers and acknowledgement (`docs/simulation.md`, "Traffic"): 350. Rounded up, since the last answer
+/// may name two.
 const CONTACT_COST: i64 = 400;
 /// Most that may be saved up, in bytes: a new member fills its table from it (guess: sixteen lookups of
 /// five contacts).
@@ -144,7 +145,7 @@ impl Fingers {
 
     fn save(&mut self, now: Instant, bytes_per_s: u32) {
         let earned = u128::from(now.0.saturating_sub(self.since.0)) * u128::from(bytes_per_s);
-        // What is too little for a byte is not lost.
+        // What makes less than a byte waits for the next time.
         let bytes = i64::try_from(earned / 1_000_000).unwrap_or(i64::MAX);
         if bytes > 0 {
             self.since = now;

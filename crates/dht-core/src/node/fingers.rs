@@ -96,8 +96,8 @@ impl Node {
     }
 
     /// Whether a node's own list should show who owns the key: by the spacing of ours it lies within the first
-    /// quarter of its reach. A quarter: spacing varies, and a wrong guess costs a hop; of lists of 16 that
-    /// are as evenly filled as ours one in a million falls short (Poisson).
+    /// quarter of its reach. A quarter: spacing varies, and a wrong guess costs a hop; where four places are
+    /// expected, more than a list of 16 holds are there once in a million times (Poisson).
     fn sees(&self, contact: &Contact, key: Id, depth: usize) -> bool {
         let me = self.id();
         let list = self.ring.links().successors();
