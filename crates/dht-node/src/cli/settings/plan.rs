@@ -201,13 +201,8 @@ pub(crate) struct NeedsOneOf {
 
 /// Reads the name of a routing, built or not.
 pub(crate) fn parse_routing(word: &str) -> Result<Routing, NeedsOneOf> {
-    match word {
-        "successors" => Ok(Routing::Successors),
-        "both-ways" => Ok(Routing::BothWays),
-        "fingers" => Ok(Routing::Fingers),
-        "full" => Ok(Routing::Full),
-        _ => Err(NeedsOneOf { words: "successors, both-ways, fingers, full" }),
-    }
+    let named = Routing::ALL.into_iter().find(|routing| routing.as_str() == word);
+    named.ok_or(NeedsOneOf { words: "successors, both-ways, fingers, full" })
 }
 
 /// A number outside of what works.
