@@ -5,7 +5,7 @@
 //! exponent at a time, at a bounded rate: first those that are missing or that let a lookup down, then any,
 //! drawn at random (Chord's `fix_fingers`).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::id::Id;
@@ -25,7 +25,10 @@ const MOST_SAVED: i64 = 16 * 5 * CONTACT_COST;
 /// The finger table of one place.
 #[derive(Clone, Debug)]
 pub(crate) struct Fingers {
-    held: BTreeMap<u32, Contact>,
+    /// With their exponents, lowest first.
+    held: Vec<(u32, Contact)>,
+    /// The successor list reaches beyond all exponents below this one.
+    lowest: u32,
     /// To be looked up before any other.
     wanted: BTreeSet<u32>,
     /// The one that is being looked up.
@@ -38,13 +41,18 @@ pub(crate) struct Fingers {
 
 impl Fingers {
     pub(crate) fn new(now: Instant) -> Fingers {
-        let (held, wanted) = (BTreeMap::new(), BTreeSet::new());
-        Fingers { held, wanted, asking: None, saved: MOST_SAVED, since: now }
+        let (held, wanted) = (Vec::new(), BTreeSet::new());
+        Fingers { held, lowest: EXPONENTS, wanted, asking: None, saved: MOST_SAVED, since: now }
     }
 
     /// The finger of this exponent, as it was found last.
     pub(crate) fn get(&self, exponent: u32) -> Option<&Contact> {
-        self.held.get(&exponent)
+        self.place_of(exponent).ok().map(|at| &self.held[at].1)
+    }
+
+    /// How many are held.
+    pub(crate) fn len(&self) -> usize {
+        self.held.len()
     }
 
     /// Those held, by their exponents.
@@ -56,10 +64,11 @@ impl Fingers {
     /// Others are not kept.
     pub(crate) fn keep_from(&mut self, lowest: Option<u32>) {
         let lowest = lowest.unwrap_or(EXPONENTS);
-        self.held.retain(|exponent, _| *exponent >= lowest);
+        self.held.retain(|(exponent, _)| *exponent >= lowest);
         self.wanted.retain(|exponent| *exponent >= lowest);
-        let missing = (lowest..EXPONENTS).filter(|exponent| !self.held.contains_key(exponent));
-        self.wanted.extend(missing);
+        // All others are held or wanted already.
+        self.wanted.extend(lowest..self.lowest);
+        self.lowest = lowest;
     }
 
     /// Which exponent to look up now, if any; `draw` draws a number below its argument.
@@ -81,7 +90,7 @@ impl Fingers {
             None if self.wanted.is_empty() && self.saved == MOST_SAVED => {
                 let known = self.held.len() as u64;
                 let at = (known > 0).then(|| draw(known) as usize)?;
-                *self.held.keys().nth(at)?
+                self.held.get(at)?.0
             }
             None => return None,
         };
@@ -109,14 +118,15 @@ impl Fingers {
         let reach = |id: Id| me.distance_to(id);
         let start = |exponent: u32| reach(me.wrapping_add(Id::power_of_two(exponent)));
         let begins = before.map_or(start(asked), |before| reach(before).min(start(asked)));
-        for exponent in (0..EXPONENTS).rev() {
-            let is_asked = exponent == asked;
-            let in_arc = owner.id != me
-                && begins < start(exponent)
-                && start(exponent) <= reach(owner.id)
-                && (self.held.contains_key(&exponent) || self.wanted.contains(&exponent));
-            if is_asked || in_arc {
-                self.held.insert(exponent, owner.clone());
+        let in_arc = |exponent| {
+            owner.id != me && begins < start(exponent) && start(exponent) <= reach(owner.id)
+        };
+        for exponent in self.lowest.min(asked)..EXPONENTS {
+            if exponent == asked || in_arc(exponent) {
+                match self.place_of(exponent) {
+                    Ok(at) => self.held[at].1 = owner.clone(),
+                    Err(at) => self.held.insert(at, (exponent, owner.clone())),
+                }
                 self.wanted.remove(&exponent);
             }
         }
@@ -131,16 +141,21 @@ impl Fingers {
     /// This one is gone.
     pub(crate) fn lost(&mut self, id: Id) {
         self.doubt(id);
-        self.held.retain(|_, held| held.id != id);
+        self.held.retain(|(_, held)| held.id != id);
     }
 
     /// A newer record of a peer.
     pub(crate) fn renew(&mut self, contact: &Contact) {
-        for held in self.held.values_mut().filter(|held| held.id == contact.id) {
+        let places = self.held.iter_mut().map(|(_, held)| held);
+        for held in places.filter(|held| held.id == contact.id) {
             if held.record.sequence() < contact.record.sequence() {
                 *held = contact.clone();
             }
         }
+    }
+
+    fn place_of(&self, exponent: u32) -> Result<usize, usize> {
+        self.held.binary_search_by_key(&exponent, |(held, _)| *held)
     }
 
     fn save(&mut self, now: Instant, bytes_per_s: u32) {

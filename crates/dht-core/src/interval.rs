@@ -96,6 +96,11 @@ impl IntervalSet {
         IntervalSet::default()
     }
 
+    /// Whether there is no point in the set.
+    pub fn is_empty(&self) -> bool {
+        self.arcs.is_empty()
+    }
+
     /// Adds an arc, joining arcs that touch.
     pub fn insert(&mut self, arc: Interval) {
         let mut merged = arc;

@@ -278,7 +278,7 @@ impl Node {
         Sizes {
             calls: self.out.waiting_calls(),
             lookups: self.lookups.len(),
-            fingers: self.fingers.iter().count(),
+            fingers: self.fingers.len(),
             operations: self.quorum.len(),
             deferred: self.ring.deferred() + self.waiting_routes.len(),
             remembered: self.remembered.iter().count(),

@@ -1,7 +1,5 @@
 //! What the data machines see of a node's surroundings.
 
-use std::collections::BTreeSet;
-
 use crate::config::RingParams;
 use crate::interval::Interval;
 use crate::peer::Contact;
@@ -22,25 +20,25 @@ pub(crate) struct Surroundings<'a> {
 impl Surroundings<'_> {
     /// The distinct other peers clockwise from this node, nearest first.
     pub(crate) fn peers_after(&self) -> Vec<Contact> {
-        distinct(self.me, self.successors)
+        distinct(self.me, self.successors).cloned().collect()
     }
 
     /// The distinct other peers anticlockwise from this node, nearest first.
     pub(crate) fn peers_before(&self) -> Vec<Contact> {
-        distinct(self.me, self.predecessors)
+        distinct(self.me, self.predecessors).cloned().collect()
     }
 
     /// The arcs for which this node is one of the `copies` keepers, nearest first: number `i` is
     /// owned by the `i`-th peer before this node, this node being number 0. One full circle when
     /// there are not more peers than copies.
     pub(crate) fn kept_arcs(&self, copies: usize) -> Vec<Interval> {
-        let before = self.peers_before();
         if self.alone {
             return vec![Interval::full(self.me.id)];
         }
         let mut arcs = Vec::new();
         let mut end = self.me.id;
-        for start in before.iter().take(copies).map(|held| held.id) {
+        let before = distinct(self.me, self.predecessors);
+        for start in before.take(copies).map(|held| held.id) {
             arcs.push(Interval::new(start, end));
             end = start;
         }
@@ -53,9 +51,15 @@ impl Surroundings<'_> {
 }
 
 /// The first place of each peer but our own, in the order given.
-pub(crate) fn distinct(me: &Contact, list: &[Contact]) -> Vec<Contact> {
-    let mut seen = BTreeSet::from([me.key()]);
-    list.iter().filter(|entry| seen.insert(entry.key())).cloned().collect()
+pub(crate) fn distinct<'a>(
+    me: &'a Contact,
+    list: &'a [Contact],
+) -> impl Iterator<Item = &'a Contact> {
+    let is_first = move |(at, entry): &(usize, &'a Contact)| {
+        let mut nearer = list[..*at].iter().chain([me]);
+        !nearer.any(|held| held.is_of_peer_of(entry))
+    };
+    list.iter().enumerate().filter(is_first).map(|(_, entry)| entry)
 }
 
 #[cfg(test)]

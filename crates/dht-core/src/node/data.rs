@@ -66,7 +66,7 @@ impl Node {
     ) {
         let found = outcome.map(|owner| {
             let peers = distinct(&owner.contact, &owner.successors);
-            let candidates = std::iter::once(owner.contact).chain(peers).collect();
+            let candidates = std::iter::once(&owner.contact).chain(peers).cloned().collect();
             (candidates, query.hops())
         });
         let open = self.is_open_for(number);

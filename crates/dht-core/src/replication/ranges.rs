@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::interval::{Interval, IntervalSet};
 use crate::peer::Contact;
-use crate::surroundings::Surroundings;
+use crate::surroundings::{Surroundings, distinct};
 
 /// The arcs that this node certainly keeps with `copies` keepers each, nearest first.
 ///
@@ -28,8 +28,8 @@ pub(super) fn sure_arcs(around: &Surroundings<'_>, copies: usize) -> Vec<Interva
 /// What this node may have to keep, as far as it knows: nothing of it is given up.
 pub(super) fn possible_arcs(around: &Surroundings<'_>, copies: usize) -> IntervalSet {
     let mut arcs = IntervalSet::new();
-    let behind = around.peers_before();
-    match behind.get(copies.saturating_sub(1)) {
+    let mut behind = distinct(around.me, around.predecessors);
+    match behind.nth(copies.saturating_sub(1)) {
         Some(last) if !around.alone => arcs.insert(Interval::new(last.id, around.me.id)),
         _ => arcs.insert(Interval::full(around.me.id)),
     }

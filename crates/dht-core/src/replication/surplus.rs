@@ -120,8 +120,8 @@ impl Replication {
         });
         let keepers = found.map(|(owner, _, after)| {
             let after = distinct(&owner, &after);
-            let keepers: Vec<Contact> = std::iter::once(owner).chain(after).take(copies).collect();
-            keepers
+            let keepers = std::iter::once(&owner).chain(after).take(copies).cloned();
+            keepers.collect::<Vec<Contact>>()
         });
         push.stage = match (piece, keepers) {
             // If the ring takes us for a keeper, our own lists will soon say so too.
@@ -283,6 +283,8 @@ impl Replication {
             return Vec::new();
         }
         match kind {
+            Kind::Registers if self.held.is_empty() && self.accepted.is_empty() => Vec::new(),
+            Kind::Chunks if self.surplus.chunks.is_empty() => Vec::new(),
             Kind::Registers => {
                 let possible = possible_arcs(around, around.params.register_copies());
                 let mut arcs = outside(&self.held, &possible);

@@ -86,8 +86,7 @@ impl World {
     pub fn finish(&mut self, n: u64) {
         let Some(begun) = self.post.begun.remove(&n) else { return };
         for answer in begun.answers {
-            let at = (self.now, self.post.draw());
-            self.post.mail.insert(at, answer);
+            self.post.arrives_at(self.now, answer);
         }
     }
 

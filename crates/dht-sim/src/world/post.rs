@@ -22,7 +22,8 @@ const MAX_WAITING: usize = 256;
 /// Everything that is on its way or waits for somebody.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Post {
-    pub(super) mail: BTreeMap<(Instant, u64), Parcel>,
+    /// Boxed: a tree moves its values about.
+    mail: BTreeMap<(Instant, u64), Box<Parcel>>,
     sequence: u64,
     /// When the message was sent that is being delivered.
     at_hand: Option<Instant>,
@@ -139,6 +140,11 @@ impl Post {
         self.mail.clear();
     }
 
+    pub(super) fn arrives_at(&mut self, at: Instant, parcel: Parcel) {
+        let at = (at, self.draw());
+        self.mail.insert(at, Box::new(parcel));
+    }
+
     pub(super) fn draw(&mut self) -> u64 {
         self.sequence += 1;
         self.sequence
@@ -158,7 +164,7 @@ impl Post {
     pub(super) fn oldest_sent(&self) -> Option<Instant> {
         let waiting = self.waiting.values().flatten();
         let held = self.begun.values().flat_map(|begun| &begun.answers);
-        let parcels = self.mail.values().chain(waiting).chain(held);
+        let parcels = self.mail.values().map(Box::as_ref).chain(waiting).chain(held);
         let under_way = parcels.filter_map(Parcel::sent).chain(self.at_hand);
         under_way.min()
     }
@@ -170,11 +176,11 @@ impl World {
         let Some((_, parcel)) = self.post.mail.pop_first() else { return false };
         let target = parcel.target();
         if self.members.get(&target).is_some_and(|held| held.is_paused) {
-            self.wait_for(target, parcel);
+            self.wait_for(target, *parcel);
             return true;
         }
         self.post.at_hand = parcel.sent();
-        match parcel {
+        match *parcel {
             Parcel::Request { sent, call, from, to, life, request, is_echo } => {
                 let asked = (!is_echo).then_some(call);
                 self.deliver_request(sent, call, asked, from, (to, life), request);
@@ -235,8 +241,7 @@ impl World {
     /// A node's process runs again: what waited for it arrives at once.
     pub(super) fn release(&mut self, n: u64) {
         for parcel in self.post.waiting.remove(&n).into_iter().flatten() {
-            let at = (self.now, self.post.draw());
-            self.post.mail.insert(at, parcel);
+            self.post.arrives_at(self.now, parcel);
         }
     }
 
@@ -524,8 +529,7 @@ impl World {
 
     fn post(&mut self, delay: Duration, parcel: Parcel) {
         let delay = if self.is_stepped { Duration::ZERO } else { delay };
-        let at = (self.now.after(delay), self.post.draw());
-        self.post.mail.insert(at, parcel);
+        self.post.arrives_at(self.now.after(delay), parcel);
     }
 
     fn draw_delay(&mut self, from: u64, to: u64) -> Duration {
