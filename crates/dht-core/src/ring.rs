@@ -277,15 +277,27 @@ impl Ring {
                 out.cancel_call(rpc);
                 self.busy(out, reply);
             }
-            Some(Operation::Stabilize { rpc, .. } | Operation::StepTwo { rpc, .. }) => {
+            Some(Operation::Stabilize { rpc, .. }) => {
                 out.cancel_call(rpc);
-                // Again in a while, not at once: whoever waits for us may be whom we wait for.
-                let pause = out.jittered(push_pause(out));
-                out.timers.set_by(Timer::Stabilize, out.now.after(pause));
+                self.stabilize_in_a_while(out);
+            }
+            Some(Operation::StepTwo { rpc, candidate }) => {
+                out.cancel_call(rpc);
+                // It counts as no reply. Where ways are long somebody may wait for us every time we ask, and a
+                // head that never hears from us would keep its dead predecessor for ever.
+                self.changes.push_back(Change::Verify(candidate));
+                self.notify_head(out);
+                self.stabilize_in_a_while(out);
             }
             None => {}
         }
         self.settle(out);
+    }
+
+    /// Not at once: whoever waits for us may be whom we wait for.
+    fn stabilize_in_a_while(&mut self, out: &mut Outbox) {
+        let pause = out.jittered(push_pause(out));
+        out.timers.set_by(Timer::Stabilize, out.now.after(pause));
     }
 
     /// The next thing the others should know.
