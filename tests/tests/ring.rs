@@ -107,8 +107,8 @@ fn lookups(stats: &Value) -> u64 {
 /// member had to go by its links, the path says so. By a restart a node changes what it keeps.
 #[test]
 fn a_mixed_ring_answers_every_routing() {
-    const SIZE: usize = 9;
-    const ROUTINGS: [&str; 3] = ["successors", "both-ways", "fingers"];
+    const SIZE: usize = 12;
+    const ROUTINGS: [&str; 4] = ["successors", "both-ways", "fingers", "full"];
     let mut cluster = Cluster::empty(Settings::quick());
     for number in 0..SIZE {
         let keep = ROUTINGS[number % ROUTINGS.len()];
@@ -134,7 +134,9 @@ fn a_mixed_ring_answers_every_routing() {
         steps
     };
     assert_eq!(fell_back(&cluster, "successors"), 0);
-    assert!(fell_back(&cluster, "both-ways") > 0 && fell_back(&cluster, "fingers") > 0);
+    for routing in ["both-ways", "fingers", "full"] {
+        assert!(fell_back(&cluster, routing) > 0, "{routing}");
+    }
     let is_available = |cluster: &Cluster, routing: &str| {
         let said = cluster.json(0, &["hops", "--samples", "50"]);
         let rows = said["routings"].as_array().expect("a list");
@@ -145,12 +147,14 @@ fn a_mixed_ring_answers_every_routing() {
 
     for number in 0..SIZE {
         cluster.stop(number);
-        cluster.start(number, &["--routing", "both-ways"]);
+        cluster.start(number, &["--routing", "full"]);
         cluster.ready(number);
     }
     cluster.wait_complete();
-    assert_eq!(cluster.json(3, &["stats"])["routing"], "both-ways");
-    assert_eq!(fell_back(&cluster, "both-ways") + fell_back(&cluster, "fingers"), 0);
+    assert_eq!(cluster.json(3, &["stats"])["routing"], "full");
+    for routing in ["both-ways", "fingers", "full"] {
+        assert_eq!(fell_back(&cluster, routing), 0, "{routing}");
+    }
     assert!(is_available(&cluster, "both-ways"));
 }
 

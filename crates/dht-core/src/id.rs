@@ -112,6 +112,22 @@ impl Id {
         }
     }
 
+    /// Half of the number, rounded down.
+    pub fn halved(self) -> Id {
+        Id {
+            high: self.high >> 1,
+            middle: self.middle >> 1 | self.high << 63,
+            low: self.low >> 1 | (self.middle as u32) << 31,
+        }
+    }
+
+    /// The first multiple of 2^exponent at or after this point; `exponent` is below 160.
+    pub fn round_up(self, exponent: u32) -> Id {
+        let rest = Id::power_of_two(exponent).wrapping_sub(Id::ZERO.next());
+        let up = self.wrapping_add(rest);
+        Id { high: up.high & !rest.high, middle: up.middle & !rest.middle, low: up.low & !rest.low }
+    }
+
     /// How many binary digits the number has: `2^(bits - 1)` is the greatest power that is not above it,
     /// and zero has none.
     pub fn bits(self) -> u32 {

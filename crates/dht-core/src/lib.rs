@@ -21,6 +21,7 @@ mod links;
 mod liveness;
 pub mod lookup;
 pub mod manifest;
+mod map;
 pub mod message;
 pub mod node;
 mod outbox;

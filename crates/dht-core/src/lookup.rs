@@ -154,6 +154,13 @@ impl LookupQuery {
         }
     }
 
+    /// The node being asked, as it showed itself: whom the full map names it names without a signature.
+    pub fn renew_asked(&mut self, shown: &Contact) {
+        if let Some(asked) = self.asking.as_mut().filter(|asked| asked.id == shown.id) {
+            *asked = shown.clone();
+        }
+    }
+
     /// An answer of the node that was asked.
     pub fn on_answer(&mut self, answer: RouteAnswer, timing: Timing) -> LookupStep {
         let Some(answerer) = self.asking.take() else { return LookupStep::Pause };

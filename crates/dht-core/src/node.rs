@@ -3,6 +3,7 @@
 mod data;
 mod fingers;
 mod lookups;
+mod map;
 mod membership;
 mod serve;
 pub mod steer;
@@ -20,6 +21,8 @@ use crate::interval::{Interval, IntervalSet};
 use crate::links::Links;
 use crate::liveness::{Liveness, Verdict};
 use crate::lookup::Timing;
+use crate::map::Map;
+use crate::map::spread::Spread;
 use crate::message::client::NodeState;
 use crate::message::ring::Response;
 use crate::outbox::{Call, CallOwner, Outbox};
@@ -33,6 +36,7 @@ use crate::time::Instant;
 use crate::timer::Timer;
 
 use lookups::Lookups;
+use map::Mapping;
 use membership::Joining;
 use serve::WaitingRoute;
 
@@ -47,6 +51,9 @@ pub struct Node {
     joining: Joining,
     lookups: Lookups,
     fingers: Fingers,
+    map: Map,
+    mapping: Mapping,
+    spread: Spread,
     quorum: Quorum,
     replication: Replication,
     waiting_routes: BTreeMap<ReplyId, WaitingRoute>,
@@ -96,6 +103,10 @@ pub struct Sizes {
     pub lookups: usize,
     /// Fingers held.
     pub fingers: usize,
+    /// Members that the full map names.
+    pub map: usize,
+    /// Events of the map on their way.
+    pub events: usize,
     /// Register operations under way.
     pub operations: usize,
     /// Questions of others that wait for an answer: about our pointers, or on their way to a key.
@@ -131,6 +142,9 @@ impl Node {
             joining: Joining::default(),
             lookups: Lookups::default(),
             fingers: Fingers::new(now),
+            map: Map::default(),
+            mapping: Mapping::default(),
+            spread: Spread::new(now),
             quorum: Quorum::default(),
             replication: Replication::default(),
             waiting_routes: BTreeMap::new(),
@@ -279,6 +293,8 @@ impl Node {
             calls: self.out.waiting_calls(),
             lookups: self.lookups.len(),
             fingers: self.fingers.len(),
+            map: self.map.len(),
+            events: self.spread.len() + self.mapping.len(),
             operations: self.quorum.len(),
             deferred: self.ring.deferred() + self.waiting_routes.len(),
             remembered: self.remembered.iter().count(),
@@ -313,6 +329,7 @@ impl Node {
                 let me = self.ring.links().me();
                 let renewed = Contact { record, ..me.clone() };
                 self.ring.links_mut().set_me(renewed);
+                self.report_renewed();
             }
             Command::Lookup { op, key, routing, depth, purpose } => {
                 self.look_up_for_driver(op, key, routing, depth, purpose);
@@ -337,6 +354,9 @@ impl Node {
             Timer::MergeProbe => self.probe_for_merge(),
             Timer::Unlink => self.unlinked(),
             Timer::Fingers => self.look_up_finger(),
+            Timer::MapBatch => self.send_batch(),
+            Timer::MapReport => self.send_reports(),
+            Timer::MapUpkeep => self.look_after_map(),
             Timer::LookupDeadline(number) => self.on_lookup_deadline(number),
             Timer::LookupRetry(number) => self.retry_lookup(number),
             Timer::Repair | Timer::RepairSoon => self.on_repair_timer(timer),
@@ -357,8 +377,11 @@ impl Node {
             return self.on_late_response(&call, response, connect_us);
         }
         let Some(mut call) = self.out.answered_call(rpc) else { return };
+        let held = &call.to.record;
         let is_newer = |record: &Arc<PeerRecord>| {
-            record.key == call.to.key() && record.sequence() > call.to.record.sequence()
+            // An event of the map names nobody's revision, and carries no signature.
+            let is_fuller = record.sequence() > held.sequence() || !held.is_signed();
+            record.key == held.key && record.incarnation >= held.incarnation && is_fuller
         };
         if let Some(record) = record.filter(is_newer) {
             call.to.record = record;
@@ -413,6 +436,10 @@ impl Node {
                 | CallOwner::Quorum(_)
                 | CallOwner::Repair(_)
                 | CallOwner::Handoff(_)
+                | CallOwner::MapReport(_)
+                | CallOwner::MapCopy(_)
+                | CallOwner::MapPage
+                | CallOwner::MapDigest(_)
         );
         if waits && failure == Failure::Unreachable {
             return;
@@ -484,6 +511,10 @@ impl Node {
             CallOwner::Quorum(number) => self.on_quorum_answer(number, &call.to, outcome.ok()),
             CallOwner::Repair(number) => self.on_repair_answer(number, outcome.ok()),
             CallOwner::Handoff(number) => self.on_handoff_answer(number, outcome.ok()),
+            owner @ (CallOwner::MapReport(_)
+            | CallOwner::MapCopy(_)
+            | CallOwner::MapPage
+            | CallOwner::MapDigest(_)) => self.on_map_answer(owner, &call.to, outcome),
         }
     }
 
@@ -496,7 +527,10 @@ impl Node {
         while let Some(change) = self.ring.pop_change() {
             match change {
                 Change::Links => links_changed = true,
-                Change::Placed => self.placed(),
+                Change::Placed => {
+                    self.placed();
+                    self.enter_map();
+                }
                 Change::Verify(contact) => {
                     let verdict = self.liveness.verify(&mut self.out, &contact);
                     self.on_verdict(verdict);
@@ -509,13 +543,17 @@ impl Node {
                     let verdict = self.liveness.gone(&contact, self.out.now);
                     self.on_verdict(verdict);
                 }
-                Change::Removed { contact, for_good } => self.neighbor_removed(contact, for_good),
+                Change::Removed { contact, for_good } => {
+                    self.report_gone(&contact);
+                    self.neighbor_removed(contact, for_good);
+                }
                 Change::Emptied => self.emptied(),
                 Change::Unlinked => self.unlinked(),
             }
         }
         if links_changed {
             self.links_changed();
+            self.learn_neighbors();
             self.neighbors_changed();
         }
         self.look_up_keepers();
@@ -534,6 +572,7 @@ impl Node {
                 counts.deaths = counts.deaths.saturating_add(1);
                 self.out.notice(Notice::Died { contact: contact.clone() });
                 self.fingers.lost(contact.id);
+                self.report_gone(&contact);
                 self.ring.on_dead(&mut self.out, &contact);
             }
             Some(Verdict::LongDead(contact)) => self.ring.on_dead(&mut self.out, &contact),

@@ -61,6 +61,14 @@ pub(crate) enum CallOwner {
     Repair(u64),
     /// A leaver asks a new keeper.
     Handoff(u64),
+    /// A report on its way to the lead of the map.
+    MapReport(u64),
+    /// A copy of a batch of events.
+    MapCopy(u64),
+    /// A page of the map.
+    MapPage,
+    /// A comparison of maps, of 2^n digests.
+    MapDigest(u8),
 }
 
 /// Who gave the store a command and gets its answer.

@@ -39,6 +39,11 @@ impl fmt::Debug for PeerKey {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Signature(pub [u8; 64]);
 
+impl Signature {
+    /// No signature: of a record that was heard of in an event of the map.
+    pub const NONE: Signature = Signature([0; 64]);
+}
+
 impl fmt::Debug for Signature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "sig:{:02x}{:02x}..", self.0[0], self.0[1])
@@ -84,6 +89,12 @@ pub struct PeerRecord {
 }
 
 impl PeerRecord {
+    /// Whether it carries a signature, which dht-net checks. One without is good for dialling its peer, and
+    /// for nothing else.
+    pub fn is_signed(&self) -> bool {
+        self.signature != Signature::NONE
+    }
+
     /// The sequence number: the greater one is the newer record.
     pub fn sequence(&self) -> (u64, u32) {
         (self.incarnation, self.revision)

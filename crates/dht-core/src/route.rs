@@ -14,6 +14,8 @@ pub enum Hop {
     Back(usize),
     /// The finger of this exponent.
     Finger(u32),
+    /// This member, by the full map.
+    Place(Id),
 }
 
 /// Why there is nobody to ask.
@@ -161,7 +163,7 @@ pub fn next_hop_fingers(
     let on = next_hop(me, &successor, key, depth, &failed);
     let farthest = match on {
         Ok(Hop::Entry(at)) => successor(at).unwrap_or(me),
-        Ok(Hop::Back(_) | Hop::Finger(_)) | Err(_) => me,
+        Ok(Hop::Back(_) | Hop::Finger(_) | Hop::Place(_)) | Err(_) => me,
     };
     let is_owner = farthest != me && !between(me, farthest, key);
     if is_owner || on == Err(NoHop::HeadSilent) {

@@ -22,6 +22,12 @@ pub(crate) enum Timer {
     MergeProbe,
     /// Time to look up a finger.
     Fingers,
+    /// The next batch of events may go out.
+    MapBatch,
+    /// Reports that were held back by the rate limit go out now.
+    MapReport,
+    /// Time to look after the map; sets itself again, jittered.
+    MapUpkeep,
     /// Time to compare copies with the neighbours; sets itself again, jittered.
     Repair,
     /// A comparison after a change of neighbours, once the change has settled.

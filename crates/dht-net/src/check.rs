@@ -10,6 +10,7 @@ use dht_core::message::bulk::{ChunkRequest, ChunkResponse, MAX_CHUNK_LEN, MAX_CH
 use dht_core::message::client::{
     ClientRequest, ClientResponse, Detour, LookupReport, MAX_LISTED, NeighborhoodReport,
 };
+use dht_core::message::map::{MAX_MAP_DIGESTS, MAX_MAP_EVENTS, MAX_MAP_PAGE};
 use dht_core::message::ring::{
     MAX_CONTACTS, MAX_FAILED, MAX_PAGE, Neighbors, Request, Response, RouteAnswer, RouteQuery,
 };
@@ -62,11 +63,17 @@ fn check_request(request: &mut Request, book: &RecordBook) -> bool {
         }
         Request::WriteRegister { register, part: _, epoch: _ } => check_register(register),
         Request::FetchRegisters { ids } => ids.len() <= MAX_PAGE,
+        Request::MapReport { events } | Request::MapSpread { events, batch: _, end: _ } => {
+            events.len() <= MAX_MAP_EVENTS
+        }
+        Request::MapTell { events } => events.len() <= MAX_MAP_PAGE,
+        Request::MapDigest { digests } => digests.len() <= MAX_MAP_DIGESTS,
         Request::ReadRegister { .. }
         | Request::Digest { .. }
         | Request::List { .. }
         | Request::Handoff { .. }
-        | Request::NotifySame { digest: _ } => true,
+        | Request::NotifySame { digest: _ }
+        | Request::MapPage { after: _ } => true,
     }
 }
 
@@ -88,6 +95,10 @@ fn check_response(response: &mut Response, book: &RecordBook) -> bool {
         Response::Register { register, open: _ } => register.as_ref().is_none_or(check_register),
         Response::Moved { members, epoch: _ } => list(members, book),
         Response::RegisterPage { entries, last: _ } => entries.len() <= MAX_PAGE,
+        Response::MapPage { events, last: _ } => events.len() <= MAX_MAP_PAGE,
+        Response::MapDiffers { parts, events } => {
+            parts.len() <= MAX_MAP_DIGESTS && events.len() <= MAX_MAP_PAGE
+        }
         Response::ChunkPage { entries, last: _ } => entries.len() <= MAX_PAGE,
         Response::Registers(registers) => {
             registers.len() <= MAX_PAGE && registers.iter().all(check_register)
@@ -103,7 +114,8 @@ fn check_response(response: &mut Response, book: &RecordBook) -> bool {
         | Response::Busy
         | Response::NotMember
         | Response::Refused(_)
-        | Response::WhichPredecessors => true,
+        | Response::WhichPredecessors
+        | Response::NoMap => true,
     }
 }
 
@@ -185,7 +197,10 @@ fn check_lookup(report: &mut LookupReport, book: &RecordBook) -> bool {
     essential(&mut report.asker, book)
         && report.owner.as_mut().is_none_or(|owner| essential(owner, book))
         && report.path.iter_mut().all(|step| essential(&mut step.contact, book))
-        && report.detours.iter_mut().all(|Detour { contact, .. }| essential(contact, book))
+        && report.detours.iter_mut().all(|Detour { contact, .. }| {
+            // One that did not answer may have been named by the full map alone.
+            !contact.record.is_signed() || essential(contact, book)
+        })
 }
 
 fn check_neighborhood(report: &mut NeighborhoodReport, book: &RecordBook) -> bool {

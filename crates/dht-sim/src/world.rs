@@ -18,6 +18,7 @@ use dht_core::config::{ConfigError, RingParams};
 use dht_core::event::{Memory, OpId, Purpose};
 use dht_core::message::RingId;
 use dht_core::message::client::NodeState;
+use dht_core::message::map::MapPlace;
 use dht_core::message::ring::Routing;
 use dht_core::node::Snapshot;
 use dht_core::register::{Ballot, Key, OperationId, Register, Value};
@@ -328,6 +329,11 @@ impl World {
     /// A node as it is, or was when its last life ended; `None` if there never was one.
     pub fn snapshot(&self, n: u64) -> Option<Snapshot> {
         self.members.get(&n).map(|held| held.node.snapshot())
+    }
+
+    /// Whom the full map of a node names, in the order of the circle from zero.
+    pub fn map_of(&self, n: u64) -> Vec<MapPlace> {
+        self.members.get(&n).into_iter().flat_map(|held| held.node.map()).cloned().collect()
     }
 
     /// The number of the node at a point.

@@ -3,6 +3,7 @@
 
 pub mod bulk;
 pub mod client;
+pub mod map;
 pub mod ring;
 mod routings;
 

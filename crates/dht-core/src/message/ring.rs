@@ -7,6 +7,7 @@ use crate::id::Id;
 use crate::interval::Interval;
 use crate::manifest::{ChunkRef, ContentHash};
 use crate::message::Refusal;
+use crate::message::map::MapEvent;
 use crate::peer::Contact;
 use crate::register::{Ballot, Key, Register};
 
@@ -196,6 +197,35 @@ pub enum Request {
         /// Of that list; see [`digest`]. Notifications may overtake each other.
         digest: u64,
     },
+    /// "This happened: let everybody know." On its way to the lead of the map.
+    MapReport {
+        /// At most [`super::map::MAX_MAP_EVENTS`].
+        events: Vec<MapEvent>,
+    },
+    /// Events on their way to everybody.
+    MapSpread {
+        /// Drawn by the lead: each batch is taken once.
+        batch: u64,
+        /// The receiver passes it on to everybody after itself up to here, without.
+        end: Id,
+        /// At most [`super::map::MAX_MAP_EVENTS`].
+        events: Vec<MapEvent>,
+    },
+    /// Events for the receiver alone, which lacks them.
+    MapTell {
+        /// At most [`super::map::MAX_MAP_PAGE`].
+        events: Vec<MapEvent>,
+    },
+    /// "Who is a member?", from zero on: a page of the map.
+    MapPage {
+        /// The last point of the page before; [`Id::MAX`] for the first one.
+        after: Id,
+    },
+    /// "In which parts of the circle does your map differ from mine?"
+    MapDigest {
+        /// One for each of 2^b equal parts; at most [`super::map::MAX_MAP_DIGESTS`].
+        digests: Vec<u32>,
+    },
 }
 
 /// Names a list of contacts: the first 8 bytes of SHA-1 over the places and the numbers of their records.
@@ -225,7 +255,7 @@ pub enum Kind {
 pub struct Neighbors {
     /// Changes whenever anything below does.
     pub stamp: u64,
-    /// The predecessor, unless it is known to be dead.
+    /// The predecessor; whether it lives is for the asker to find out.
     pub predecessor: Option<Contact>,
     /// The successor list; at most [`MAX_CONTACTS`].
     pub successors: Vec<Contact>,
@@ -318,6 +348,22 @@ pub enum Response {
     Refused(Refusal),
     /// To [`Request::NotifySame`]: that list is not known here; send it.
     WhichPredecessors,
+    /// To [`Request::MapPage`].
+    MapPage {
+        /// In the order of the circle from zero; at most [`super::map::MAX_MAP_PAGE`].
+        events: Vec<MapEvent>,
+        /// Whether this was the last page.
+        last: bool,
+    },
+    /// To [`Request::MapDigest`].
+    MapDiffers {
+        /// The parts that differ.
+        parts: Vec<u16>,
+        /// What is known of them; at most [`super::map::MAX_MAP_PAGE`].
+        events: Vec<MapEvent>,
+    },
+    /// To requests about the map: none is kept here.
+    NoMap,
 }
 
 impl Response {

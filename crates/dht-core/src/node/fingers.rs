@@ -83,6 +83,7 @@ impl Node {
             Hop::Entry(at) => links.successors().get(at),
             Hop::Back(at) => links.predecessors().get(at),
             Hop::Finger(exponent) => self.finger_at(exponent),
+            Hop::Place(id) => self.map.get(id).map(|held| &held.contact),
         }
     }
 

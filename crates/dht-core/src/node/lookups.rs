@@ -118,9 +118,19 @@ impl Node {
             // Those it knew may be gone by the next attempt, and this one is a member.
             self.remembered.note(from, self.out.now);
         }
-        if outcome.is_err() {
-            self.fingers.doubt(from.id);
+        match &outcome {
+            Ok(Response::Route(answer)) => {
+                lookup.query.renew_asked(from);
+                self.learn_from_answer(from, answer);
+            }
+            Ok(Response::NotMember) => self.map.doubt(from.id),
+            Ok(_) => {}
+            Err(_) => {
+                self.fingers.doubt(from.id);
+                self.map.doubt(from.id);
+            }
         }
+        let Some(lookup) = self.lookups.running.get_mut(&number) else { return };
         let query = &mut lookup.query;
         let step = match outcome {
             Ok(Response::Route(answer)) => query.on_answer(answer, timing),
@@ -235,7 +245,7 @@ impl Node {
             }
             RouteOutcome::NotMember => LookupStep::End(Err(LookupFailure::NotMember)),
             RouteOutcome::Wait(suspect) => {
-                self.verify_for_route(suspect);
+                self.verify_for_route(suspect, &query.failed);
                 LookupStep::Pause
             }
         };

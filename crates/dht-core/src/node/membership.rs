@@ -535,6 +535,10 @@ impl Node {
             let pause = self.out.jittered(self.out.config.stabilize_every);
             self.out.set_timer(Timer::Fingers, pause);
         }
+        if self.keeps_map() && !self.out.timers.is_set(Timer::MapUpkeep) {
+            let pause = self.map_period();
+            self.out.set_timer(Timer::MapUpkeep, pause);
+        }
     }
 
     /// Gives out what the next life should know, if that changed.

@@ -108,6 +108,11 @@ impl Node {
                 out.reply(reply, Response::Done);
                 self.unify(via, ttl);
             }
+            Request::MapReport { .. }
+            | Request::MapSpread { .. }
+            | Request::MapTell { .. }
+            | Request::MapPage { .. }
+            | Request::MapDigest { .. } => self.on_map_request(reply, from, request),
             request => self.on_data_request(reply, from, request),
         }
     }
@@ -147,7 +152,7 @@ impl Node {
             Ok((_, Some(contact))) if !keeps => {
                 RouteOutcome::Answer(RouteAnswer::Instead { contact })
             }
-            Ok((Hop::Entry(_) | Hop::Finger(_), Some(next))) => {
+            Ok((Hop::Entry(_) | Hop::Finger(_) | Hop::Place(_), Some(next))) => {
                 RouteOutcome::Answer(RouteAnswer::Next { next })
             }
             Ok((Hop::Back(_), Some(predecessor))) => {
@@ -201,15 +206,32 @@ impl Node {
                 Some(_) | None => Err(NoHop::PredecessorSilent),
             },
             (Routing::Fingers, false) => self.hop_by_fingers(query, failed),
+            // Whoever the map named may know better than anybody's map.
+            (Routing::Full, false) if query.after == me => {
+                self.owner_by_map(key, &failed).map_or_else(
+                    || next_hop(me, successor, key, depth, ahead),
+                    |id| Ok(Hop::Place(id)),
+                )
+            }
             (Routing::Successors | Routing::BothWays | Routing::Full, false) => {
                 next_hop(me, successor, key, depth, ahead)
             }
         }
     }
 
-    /// One whom a lookup found silent: upkeep finds out now.
-    pub(super) fn verify_for_route(&mut self, suspect: Option<Contact>) {
-        if let Some(contact) = suspect {
+    /// Those whom a lookup found silent: upkeep finds out now, about all neighbours among them at once. One after
+    /// the other, where several in a row are dead, would take longer than a lookup may.
+    pub(super) fn verify_for_route(&mut self, suspect: Option<Contact>, failed: &[Id]) {
+        let links = self.ring.links();
+        let near = links.successors().iter().chain(links.predecessors());
+        let is_asked = |id: Id| suspect.as_ref().is_some_and(|held| held.id == id);
+        let mut silent: Vec<Contact> = Vec::new();
+        for held in near.filter(|held| failed.contains(&held.id) && !is_asked(held.id)) {
+            if silent.iter().all(|other| other.id != held.id) && !self.liveness.is_dead(held) {
+                silent.push(held.clone());
+            }
+        }
+        for contact in suspect.into_iter().chain(silent) {
             let verdict = self.liveness.verify(&mut self.out, &contact);
             self.on_verdict(verdict);
         }
@@ -283,9 +305,10 @@ impl Node {
                 }
                 // Answered a little before the asker's patience ends.
                 let until = self.out.now.after(self.out.config.wait_for_verdict() * 3 / 4);
+                let failed = query.failed.clone();
                 self.waiting_routes.insert(reply, WaitingRoute { query, until });
                 self.out.timers.set_by(Timer::WaitingRoutes, until);
-                self.verify_for_route(suspect);
+                self.verify_for_route(suspect, &failed);
             }
         }
     }

@@ -7,9 +7,11 @@
 //! whenever the driver likes, and two nodes that will act alike for ever are equal in all they
 //! hold: what `{:+?}` prints of a distilled node is a projection of its state without a clock.
 
-use super::{Joining, Node};
+use super::{Joining, Mapping, Node};
 use crate::event::{Effect, ReplyId, RpcId};
 use crate::fingers::Fingers;
+use crate::map::Map;
+use crate::map::spread::Spread;
 use crate::outbox::CallOwner;
 use crate::peer::Contact;
 use crate::quorum::Quorum;
@@ -188,6 +190,9 @@ impl Node {
             joining,
             lookups: _,
             fingers,
+            map,
+            mapping,
+            spread,
             quorum,
             replication,
             waiting_routes: _,
@@ -205,6 +210,8 @@ impl Node {
         *joining = Joining::default();
         // They have no say in the ring.
         *fingers = Fingers::new(Instant::ZERO);
+        (*map, *mapping, *spread) =
+            (Map::default(), Mapping::default(), Spread::new(Instant::ZERO));
         *quorum = Quorum::default();
         *replication = Replication::default();
         *counters = Counters::default();
@@ -231,6 +238,9 @@ fn alarm(timer: Timer) -> Option<Alarm> {
         Timer::MergeProbe => Some(Alarm::MergeProbe),
         Timer::LookupRetry(number) => Some(Alarm::RetryLookup(number)),
         Timer::Fingers
+        | Timer::MapBatch
+        | Timer::MapReport
+        | Timer::MapUpkeep
         | Timer::Repair
         | Timer::RepairSoon
         | Timer::Unlink
@@ -269,7 +279,11 @@ fn kind(owner: &CallOwner) -> CallKind {
         | CallOwner::Unlink
         | CallOwner::Quorum(_)
         | CallOwner::Repair(_)
-        | CallOwner::Handoff(_) => CallKind::Other,
+        | CallOwner::Handoff(_)
+        | CallOwner::MapReport(_)
+        | CallOwner::MapCopy(_)
+        | CallOwner::MapPage
+        | CallOwner::MapDigest(_) => CallKind::Other,
     }
 }
 

@@ -83,7 +83,11 @@ fn own_number(owner: &CallOwner) -> Option<RpcId> {
         | CallOwner::ProbeFor(_)
         | CallOwner::Quorum(_)
         | CallOwner::Repair(_)
-        | CallOwner::Handoff(_) => None,
+        | CallOwner::Handoff(_)
+        | CallOwner::MapReport(_)
+        | CallOwner::MapCopy(_)
+        | CallOwner::MapPage
+        | CallOwner::MapDigest(_) => None,
     }
 }
 
@@ -100,6 +104,9 @@ fn is_kept(timer: &Timer) -> bool {
         | Timer::Unlink
         | Timer::LookupRetry(_) => true,
         Timer::Fingers
+        | Timer::MapBatch
+        | Timer::MapReport
+        | Timer::MapUpkeep
         | Timer::Repair
         | Timer::RepairSoon
         | Timer::HandoffPoll

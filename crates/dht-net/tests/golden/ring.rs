@@ -1,5 +1,6 @@
 //! Between members.
 
+use dht_core::message::map::{Claim, MapEvent, MapPlace};
 use dht_core::message::ring::{Kind, Neighbors, RouteAnswer, RouteQuery, Routing};
 use dht_core::message::{Refusal, Request, Response};
 use dht_core::{Id, Interval};
@@ -10,7 +11,8 @@ use crate::{Pinned, variants};
 pub(crate) fn add(pinned: &mut Pinned) {
     pinned.add_all(
         variants!(Request: Ping, Route, Join, Neighbors, Notify, Push, Candidate, ProbeFor, Leave,
-            Unify, ReadRegister, WriteRegister, Digest, List, FetchRegisters, Handoff, NotifySame),
+            Unify, ReadRegister, WriteRegister, Digest, List, FetchRegisters, Handoff, NotifySame,
+            MapReport, MapSpread, MapTell, MapPage, MapDigest),
         requests(),
     );
     pinned.add_all(
@@ -25,7 +27,8 @@ pub(crate) fn add(pinned: &mut Pinned) {
     pinned.add_all(
         variants!(Response: Done, Route, Joined, JoinElsewhere, Neighbors, Unchanged, Probed,
             Register, Accepted, Outdated, Moved, Unknown, Digest, RegisterPage, ChunkPage,
-            Registers, HandoffMissing, Busy, NotMember, Refused, WhichPredecessors),
+            Registers, HandoffMissing, Busy, NotMember, Refused, WhichPredecessors, MapPage,
+            MapDiffers, NoMap),
         responses(),
     );
 }
@@ -63,6 +66,11 @@ fn requests() -> Vec<Request> {
         Request::FetchRegisters { ids: vec![id(), Id::ZERO] },
         Request::Handoff { kind: Kind::Chunks, arc },
         Request::NotifySame { digest: 70_000 },
+        Request::MapReport { events: vec![here()] },
+        Request::MapSpread { batch: 70_000, end: Id::MAX, events: vec![gone(), here()] },
+        Request::MapTell { events: vec![gone()] },
+        Request::MapPage { after: Id::MAX },
+        Request::MapDigest { digests: vec![0, 70_000] },
     ]
 }
 
@@ -90,7 +98,18 @@ fn responses() -> Vec<Response> {
         Response::NotMember,
         Response::Refused(Refusal::NoProgress),
         Response::WhichPredecessors,
+        Response::MapPage { events: vec![here()], last: true },
+        Response::MapDiffers { parts: vec![0, 300], events: vec![gone()] },
+        Response::NoMap,
     ]
+}
+
+fn here() -> MapEvent {
+    MapEvent::Here(MapPlace { contact: unsigned_contact(), count: 1, keeps_map: true })
+}
+
+fn gone() -> MapEvent {
+    MapEvent::Gone { id: id(), claim: Claim { incarnation: 70_000, count: 2 } }
 }
 
 fn neighbors() -> Neighbors {

@@ -6,6 +6,7 @@ use bytes::Bytes;
 use dht_core::config::RingParams;
 use dht_core::manifest::ChunkRef;
 use dht_core::message::{Hello, RingId};
+use dht_core::peer::Signature;
 use dht_core::register::{Ballot, Key, OperationId, Register, Value};
 use dht_core::{Contact, Id, PeerRecord};
 use dht_net::Identity;
@@ -21,6 +22,13 @@ pub(crate) fn contact() -> Contact {
 
 pub(crate) fn other_contact() -> Contact {
     Contact::new(Arc::new(Identity::from_seed([2; 32]).record(0, 0, vec![])), 0)
+}
+
+/// As an event of the map names it.
+pub(crate) fn unsigned_contact() -> Contact {
+    let addrs = record().addrs.into_iter().take(1).collect();
+    let record = PeerRecord { revision: 0, addrs, signature: Signature::NONE, ..record() };
+    Contact::new(Arc::new(record), 3)
 }
 
 pub(crate) fn hello() -> Hello {

@@ -182,16 +182,9 @@ fn ring_id(id: RingId) -> String {
     format!("{:032x}", id.0)
 }
 
-/// Reads the name of a routing that is built.
-fn builtin_routing(word: &str) -> Result<Routing, Failure> {
-    match parse_routing(word) {
-        Ok(Routing::Full) => {
-            let accepted = "`successors`, `both-ways` and `fingers` are accepted";
-            Err(Failure::not_built(&format!("--routing {word}"), accepted))
-        }
-        Ok(routing) => Ok(routing),
-        Err(error) => Err(Failure::usage(format!("--routing {word}: {error}"))),
-    }
+/// Reads the name of a routing.
+fn routing_named(word: &str) -> Result<Routing, Failure> {
+    parse_routing(word).map_err(|error| Failure::usage(format!("--routing {word}: {error}")))
 }
 
 #[cfg(test)]

@@ -285,12 +285,16 @@ impl<'a> Driver<'a> {
         self.tally.timeouts.add(report.timeouts as f64);
         let Some(owner) = &report.owner else {
             self.tally.failed += 1;
+            self.tally.first_tries.add(0.0);
             return self.add_fault("failed", asked, report);
         };
         self.tally.hops.add(report.hops.into());
         self.tally.histogram.record(report.hops);
         self.tally.latencies_us.push(report.elapsed_us);
-        if !self.truth.is_right(asked.key, owner.id, asked.began, now) {
+        let is_right = self.truth.is_right(asked.key, owner.id, asked.began, now);
+        let is_first = is_right && report.hops <= 1 && report.timeouts == 0;
+        self.tally.first_tries.add(f64::from(u8::from(is_first)));
+        if !is_right {
             self.tally.wrong += 1;
             self.add_fault("wrong", asked, report);
         }

@@ -48,6 +48,8 @@ pub struct ChurnReport {
     /// What an ideal ring of as many as there were on average takes; `None` where no formula is
     /// known.
     pub expected_hops: Option<f64>,
+    /// The share of the lookups that ended, whose first contact owned the point, or the asker itself did.
+    pub first_try: Option<f64>,
     /// Contacts that failed, for whatever reason, of all lookups that ended.
     pub timeouts_per_lookup: Option<f64>,
     /// Standard error of that mean.
@@ -121,6 +123,7 @@ pub(super) struct Tally {
     pub(super) hops: Sample,
     pub(super) histogram: Histogram,
     pub(super) timeouts: Sample,
+    pub(super) first_tries: Sample,
     pub(super) latencies_us: Vec<u64>,
     pub(super) population: Sample,
     pub(super) ring_breaks: u64,
@@ -173,6 +176,7 @@ impl Tally {
             mean_hops: self.hops.mean(),
             mean_hops_stderr: self.hops.stderr(),
             expected_hops: expected_mean(config.routing, mean_nodes.round() as u64, config.depth),
+            first_try: self.first_tries.mean(),
             timeouts_per_lookup: self.timeouts.mean(),
             timeouts_stderr: self.timeouts.stderr(),
             latency_ms: Latency::of(&mut self.latencies_us),

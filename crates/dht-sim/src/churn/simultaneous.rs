@@ -226,7 +226,7 @@ impl Struck {
             Ok(Hop::Entry(place) | Hop::Back(place)) => at + 1 + place,
             Ok(Hop::Finger(exponent)) => finger(exponent),
             // The owner by the list is dead, and nobody between answered: its heir is the next one.
-            Err(_) => {
+            Ok(Hop::Place(_)) | Err(_) => {
                 let heir = |place: &usize| entry(*place).is_some_and(|id| !failed(id));
                 at + 1 + (0..self.depth).find(heir)?
             }

@@ -73,12 +73,13 @@ impl RingTable {
             Routing::Fingers => {
                 next_hop_fingers(me, successor, finger_id, key, depth, nobody_failed)
             }
-            Routing::Full => return Some(self.owner(key)),
+            Routing::Full => Ok(Hop::Place(self.ids[self.owner(key)])),
         };
         hop.ok().map(|hop| match hop {
             Hop::Entry(place) => on(place),
             Hop::Back(place) => back(place),
             Hop::Finger(exponent) => finger(exponent),
+            Hop::Place(id) => self.owner(id),
         })
     }
 

@@ -16,6 +16,9 @@ pub const MAX_MESSAGES: u64 = 4_000;
 /// Calls without an answer that upkeep may have at once, beside those of lookups, operations and
 /// comparisons (guess: all neighbours, several times).
 const MAX_UPKEEP_CALLS: usize = 512;
+/// Events of the full map on their way through one node (guess: what a lead may gather, and as much again in
+/// reports and copies).
+const MAX_EVENTS: usize = 8192;
 /// Calls of one register operation at once: its replicas at R = 8.
 const CALLS_PER_OPERATION: usize = 16;
 
@@ -28,6 +31,7 @@ pub fn check(node: Id, sizes: &Sizes, config: &Config) -> Option<Violation> {
         ("remembered peers", sizes.remembered, config.max_remembered),
         ("deferred questions", sizes.deferred, 2 * config.max_deferred),
         ("calls", sizes.calls, MAX_UPKEEP_CALLS + busy),
+        ("events of the map", sizes.events, MAX_EVENTS),
     ];
     let over = bounds.into_iter().find(|(_, held, limit)| held > limit);
     over.map(|(what, held, limit)| Violation::Unbounded { node, what, held, limit })

@@ -60,7 +60,8 @@ pub fn play(script: &Script, how: Play) -> (Outcome, World) {
     let mut keep = Config::default().keep;
     if !script.is_timed {
         // A finger that is being looked up when time stands still would be a step that nobody wrote.
-        keep = keep.iter().filter(|routing| *routing != Routing::Fingers).collect();
+        let is_still = |routing: &Routing| !matches!(routing, Routing::Fingers | Routing::Full);
+        keep = keep.iter().filter(is_still).collect();
     }
     let config = match script.depth {
         None => Config { planted: how.planted, keep, ..Config::default() },

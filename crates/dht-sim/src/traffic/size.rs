@@ -1,5 +1,6 @@
 //! How long messages are in their frames (`docs/wire.md`, "Streams and frames").
 
+use dht_core::message::map::MapEvent;
 use dht_core::message::ring::{Request, Response, RouteAnswer};
 use serde::Serialize;
 
@@ -32,6 +33,11 @@ pub(super) fn request_name(request: &Request) -> &'static str {
         Request::List { .. } => "list",
         Request::FetchRegisters { .. } => "fetch_registers",
         Request::Handoff { .. } => "handoff",
+        Request::MapReport { .. } => "map_report",
+        Request::MapSpread { .. } => "map_spread",
+        Request::MapTell { .. } => "map_tell",
+        Request::MapPage { .. } => "map_page",
+        Request::MapDigest { .. } => "map_digest",
     }
 }
 
@@ -45,6 +51,8 @@ pub(super) fn answer_name(response: &Response) -> &'static str {
             "answer_registers"
         }
         Response::Digest { .. } => "answer_digest",
+        Response::MapPage { .. } => "answer_map_page",
+        Response::MapDiffers { .. } => "answer_map_digest",
         _ => "answer_short",
     }
 }
@@ -61,6 +69,9 @@ fn contacts_asked(request: &Request) -> usize {
             usize::from(pushed.predecessor.is_some()) + pushed.successors.len()
         }
         Request::Candidate { .. } | Request::ProbeFor { .. } | Request::Unify { .. } => 1,
+        Request::MapReport { events }
+        | Request::MapSpread { events, .. }
+        | Request::MapTell { events } => places(events),
         Request::Leave { successors, predecessor, remembered, .. } => {
             successors.len() + usize::from(predecessor.is_some()) + remembered.len()
         }
@@ -80,8 +91,13 @@ fn contacts_answered(response: &Response) -> usize {
             usize::from(said.predecessor.is_some()) + said.successors.len()
         }
         Response::Moved { members, .. } => members.len(),
+        Response::MapPage { events, .. } | Response::MapDiffers { events, .. } => places(events),
         _ => 0,
     }
+}
+
+fn places(events: &[MapEvent]) -> usize {
+    events.iter().filter(|event| matches!(event, MapEvent::Here(_))).count()
 }
 
 /// Four bytes of length before every frame and answer.

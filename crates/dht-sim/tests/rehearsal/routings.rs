@@ -17,9 +17,6 @@ use rand_pcg::Pcg64Mcg;
 /// How long a lookup may take among the dead.
 const PATIENCE: Duration = Duration::from_secs(30);
 
-/// Those that live nodes have.
-const LIVE: [Routing; 3] = [Routing::Successors, Routing::BothWays, Routing::Fingers];
-
 /// A ring of random places that has been there for a while.
 fn grown(nodes: u64, config: Config, seed: u64) -> World {
     let mut rng = Pcg64Mcg::seed_from_u64(seed);
@@ -72,7 +69,7 @@ fn live_nodes_walk_as_the_rule_says() {
         let ids: Vec<Id> = world.links().members().map(|(id, _)| id).collect();
         let table = RingTable::new(ids.clone());
         let rank: BTreeMap<Id, usize> = ids.iter().enumerate().map(|(at, id)| (*id, at)).collect();
-        for routing in LIVE {
+        for routing in Routing::ALL {
             for depth in [1, 2, 5, 16] {
                 let lookups = draw(&world, 60, &mut rng);
                 let reports = look_up(&mut world, &lookups, routing, Some(depth));
@@ -103,7 +100,7 @@ fn live_nodes_walk_as_the_rule_says() {
 /// A quarter of all dies at once; nobody has noticed yet.
 #[test]
 fn every_routing_finds_its_way_round_the_dead() {
-    for (seed, routing) in (1..=4).flat_map(|seed| LIVE.map(|routing| (seed, routing))) {
+    for (seed, routing) in (1..=4).flat_map(|seed| Routing::ALL.map(|routing| (seed, routing))) {
         let mut rng = Pcg64Mcg::seed_from_u64(seed);
         // One after the other is found dead, where several in a row are.
         let config = Config { lookup_timeout: PATIENCE, ..Config::default() };
@@ -130,14 +127,14 @@ fn a_mixed_ring_answers_every_lookup() {
     let mut rng = Pcg64Mcg::seed_from_u64(3);
     let mut world = grown(30, Config::default(), 3);
     for n in 0..30 {
-        let keep: Routings = LIVE.into_iter().skip(n as usize % 3).take(1).collect();
+        let keep: Routings = Routing::ALL.into_iter().skip(n as usize % 4).take(1).collect();
         world.configure(n, |config| config.keep = keep);
         world.restart(n);
         world.run_for(Duration::from_secs(20));
     }
     world.run_for(Duration::from_secs(60));
     assert_eq!(world.problems(), []);
-    for routing in LIVE {
+    for routing in Routing::ALL {
         let lookups = draw(&world, 60, &mut rng);
         let reports = look_up(&mut world, &lookups, routing, Some(2));
         let mut fell_back = 0;
@@ -148,4 +145,64 @@ fn a_mixed_ring_answers_every_lookup() {
         }
         assert_eq!(fell_back > 0, routing != Routing::Successors, "{routing:?}");
     }
+}
+
+/// What every member's map says.
+fn maps(world: &World) -> Vec<(u64, Vec<Id>)> {
+    let named = |n: u64| world.map_of(n).into_iter().map(|held| held.contact.id).collect();
+    world.members().into_iter().map(|n| (n, named(n))).collect()
+}
+
+fn members(world: &World) -> Vec<Id> {
+    world.links().members().map(|(id, _)| id).collect()
+}
+
+/// Members come, stop, die and come back; a while later every map names everybody who is there, and nobody else.
+#[test]
+fn every_map_names_everybody_after_a_while() {
+    for seed in 1..=3 {
+        let mut rng = Pcg64Mcg::seed_from_u64(seed);
+        let mut world = grown(60, Config::default(), seed);
+        assert!(maps(&world).iter().all(|(_, named)| *named == members(&world)), "{seed}");
+        for n in 60..75 {
+            world.join_at(n, random_id(&mut rng), n % 7);
+            world.fail(20 + n - 60);
+            if n % 3 == 0 {
+                world.stop(40 + n - 60);
+            }
+            world.run_for(Duration::from_millis(rng.random_range(0..4000)));
+        }
+        for n in 20..25 {
+            world.restart(n);
+        }
+        world.run_for(Duration::from_secs(60));
+        for (n, named) in maps(&world) {
+            assert_eq!(named, members(&world), "{seed}: the map of {n}");
+        }
+        assert_eq!(world.problems(), []);
+    }
+}
+
+/// A ring that was cut in two: in each part the maps forget the other, and after it healed they name all.
+#[test]
+fn maps_follow_a_ring_that_parts_and_heals() {
+    let mut world = grown(40, Config::default(), 5);
+    let all = members(&world);
+    let (left, right): (Vec<u64>, Vec<u64>) = (0..40).partition(|n| n % 2 == 0);
+    world.partition(&[left.clone(), right.clone()]);
+    world.run_for(Duration::from_secs(120));
+    for side in [&left, &right] {
+        let mut here: Vec<Id> = side.iter().filter_map(|n| world.id_of(*n)).collect();
+        here.sort();
+        for n in side {
+            let named: Vec<Id> = world.map_of(*n).into_iter().map(|held| held.contact.id).collect();
+            assert_eq!(named, here, "the map of {n}");
+        }
+    }
+    world.heal();
+    world.run_for(Duration::from_secs(180));
+    for (n, named) in maps(&world) {
+        assert_eq!(named, all, "the map of {n}");
+    }
+    assert_eq!(world.problems(), []);
 }

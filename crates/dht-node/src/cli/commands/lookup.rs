@@ -3,7 +3,7 @@
 use dht_core::message::client::{DetourReason, LookupFailure, LookupReport};
 use dht_core::register::Key;
 
-use super::{builtin_routing, with_client};
+use super::{routing_named, with_client};
 use crate::cli::args::{Globals, LookupArgs};
 use crate::cli::exit::{Exit, Failure, Kind};
 use crate::cli::json::{DetourJson, LookupJson, PeerJson, StepJson};
@@ -16,7 +16,7 @@ pub(super) fn run(globals: &Globals, args: &LookupArgs, output: Output) -> Resul
     if args.compare {
         return Err(Failure::not_built("--compare", "only the routing `successors` is built"));
     }
-    let routing = args.routing.as_deref().map(builtin_routing).transpose()?;
+    let routing = args.routing.as_deref().map(routing_named).transpose()?;
     let key =
         parse_key(&args.key, args.key_hex).map_err(|error| Failure::usage(error.to_string()))?;
     let target = LookupTarget { id: key.id(), routing, depth: args.depth };

@@ -163,17 +163,6 @@ impl Settings {
                 false => Err(SettingsError::NotBuilt { written: setting.written(), accepted }),
             }
         };
-        let routing = self.named("routing");
-        if let Some(word) = routing.value() {
-            parse_routing(word).map_err(|error| bad(routing, error))?;
-        }
-        let built = ["successors", "both-ways", "fingers"];
-        only("routing", "successors, both-ways or fingers", &built)?;
-        only(
-            "keep",
-            "all, or some of successors, both-ways, fingers",
-            &[&["all"], &built[..]].concat(),
-        )?;
         only("virtual-nodes", "1", &["1"])?;
         only("http", "off", &["off"])?;
         only("ring-secret-file", "an open ring, without this setting", &[])
@@ -199,7 +188,7 @@ pub(crate) struct NeedsOneOf {
     words: &'static str,
 }
 
-/// Reads the name of a routing, built or not.
+/// Reads the name of a routing.
 pub(crate) fn parse_routing(word: &str) -> Result<Routing, NeedsOneOf> {
     let named = Routing::ALL.into_iter().find(|routing| routing.as_str() == word);
     named.ok_or(NeedsOneOf { words: "successors, both-ways, fingers, full" })
@@ -353,19 +342,15 @@ mod tests {
 
     #[test]
     fn what_is_not_built_is_named_with_its_flag() {
-        for (name, value) in [
-            ("routing", "full"),
-            ("keep", "full"),
-            ("virtual-nodes", "4"),
-            ("http", "127.0.0.1:8080"),
-            ("ring-secret-file", "f"),
-        ] {
+        for (name, value) in
+            [("virtual-nodes", "4"), ("http", "127.0.0.1:8080"), ("ring-secret-file", "f")]
+        {
             let error = plan(&[(name, value)]).expect_err(value);
             assert!(matches!(error, SettingsError::NotBuilt { .. }), "{error}");
             assert!(error.to_string().starts_with(&format!("--{name} {value}")), "{error}");
         }
         let off = [
-            ("routing", "fingers"),
+            ("routing", "full"),
             ("keep", "successors"),
             ("virtual-nodes", "1"),
             ("http", "off"),

@@ -9,7 +9,7 @@ use dht_sim::churn::{self, ChurnConfig, ChurnError, ChurnProgress, ChurnReport};
 use serde::Serialize;
 
 use crate::cli::args::{SimChurnArgs, TableArg};
-use crate::cli::commands::builtin_routing;
+use crate::cli::commands::routing_named;
 use crate::cli::deadline::Deadline;
 use crate::cli::exit::{Exit, Failure, Kind};
 use crate::cli::output::{Output, table_text};
@@ -29,7 +29,7 @@ pub(super) fn run(
     deadline: Deadline,
     output: Output,
 ) -> Result<Exit, Failure> {
-    let routing = args.routing.as_deref().map(builtin_routing).transpose()?;
+    let routing = args.routing.as_deref().map(routing_named).transpose()?;
     let routing = routing.unwrap_or(Routing::Successors);
     if let Some(table) = args.table {
         return run_table(args, table, routing, deadline, output);
@@ -57,8 +57,11 @@ fn run_table(
         let text = "--lookup-rate: no time passes in table ton2; say how many with --lookups";
         return Err(Failure::usage(text));
     }
-    if table == TableArg::Ton2 && routing == Routing::BothWays {
-        let text = "--routing both-ways: table ton2 is walked by successors or fingers";
+    if table == TableArg::Ton2 && matches!(routing, Routing::BothWays | Routing::Full) {
+        let text = format!(
+            "--routing {}: table ton2 is walked by successors or fingers",
+            routing.as_str()
+        );
         return Err(Failure::usage(text));
     }
     let config = TableConfig { table: table.table(), routing, nodes, lookups, lookup_rate, seed };
@@ -158,6 +161,7 @@ fn lines(report: &ChurnReport) -> Vec<(String, String)> {
             "time-outs per lookup",
             with_error(report.timeouts_per_lookup, report.timeouts_stderr),
         ),
+        named("right at the first try", share(report.first_try)),
         named("latency p50, ms", number(report.latency_ms.p50, 0)),
         named("latency p99, ms", number(report.latency_ms.p99, 0)),
         named("ring breaks", report.ring_breaks.to_string()),
@@ -172,6 +176,10 @@ fn lines(report: &ChurnReport) -> Vec<(String, String)> {
     let parts = report.bytes.iter();
     lines.extend(parts.map(|(name, bytes)| (format!("  for {name}"), format!("{bytes:.0}"))));
     lines
+}
+
+fn share(of_all: Option<f64>) -> String {
+    of_all.map_or("-".to_owned(), |share| format!("{:.2} %", 100.0 * share))
 }
 
 fn table_for_people(report: &TableReport, wall_s: f64, output: Output) -> String {
