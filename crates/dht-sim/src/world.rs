@@ -20,7 +20,7 @@ use dht_core::message::RingId;
 use dht_core::message::client::NodeState;
 use dht_core::message::map::MapPlace;
 use dht_core::message::ring::Routing;
-use dht_core::node::Snapshot;
+use dht_core::node::{Node, Snapshot};
 use dht_core::register::{Ballot, Key, OperationId, Register, Value};
 use dht_core::{Command, Config, Contact, Event, Id, Instant, Notice};
 use rand::SeedableRng;
@@ -329,6 +329,16 @@ impl World {
     /// A node as it is, or was when its last life ended; `None` if there never was one.
     pub fn snapshot(&self, n: u64) -> Option<Snapshot> {
         self.members.get(&n).map(|held| held.node.snapshot())
+    }
+
+    /// Whether the full map of every member names all members and nobody else.
+    pub fn maps_are_whole(&self) -> bool {
+        let all: Vec<Id> = self.watch.links().members().map(|(id, _)| id).collect();
+        let is_whole = |node: &Node| node.map().map(|held| held.contact.id).eq(all.iter().copied());
+        let members = self.members.values().filter(|held| held.is_running());
+        members
+            .filter(|held| held.node.state() == NodeState::Member)
+            .all(|held| is_whole(&held.node))
     }
 
     /// Whom the full map of a node names, in the order of the circle from zero.

@@ -34,8 +34,11 @@ const MAX_COPIES: usize = 128;
 /// What is on its way.
 #[derive(Clone, Debug)]
 pub(crate) struct Spread {
-    /// At the lead: to go out with the next batch, the newest of each place.
-    waiting: BTreeMap<Id, MapEvent>,
+    /// At the lead: what is to go out, the newest event of each place, whoever has waited longest first.
+    waiting: BTreeMap<u64, MapEvent>,
+    /// The numbers of those in `waiting` by their places.
+    numbers: BTreeMap<Id, u64>,
+    last_number: u64,
     /// What may be spent, in bytes.
     saved: i64,
     since: Instant,
@@ -63,6 +66,8 @@ impl Spread {
     pub(crate) fn new(now: Instant) -> Spread {
         Spread {
             waiting: BTreeMap::new(),
+            numbers: BTreeMap::new(),
+            last_number: 0,
             saved: MOST_SAVED,
             since: now,
             room: MOST_TAKEN,
@@ -72,14 +77,16 @@ impl Spread {
         }
     }
 
-    /// This is to go out with the next batch.
+    /// This is to go out with the next batch. It takes the turn of an older event about the same place.
     pub(crate) fn enqueue(&mut self, event: MapEvent) {
-        let id = event.id();
-        if self.waiting.get(&id).is_some_and(|held| held.rank() >= event.rank()) {
+        if self.waiting.len() >= MAX_WAITING && !self.numbers.contains_key(&event.id()) {
             return;
         }
-        if self.waiting.len() < MAX_WAITING || self.waiting.contains_key(&id) {
-            self.waiting.insert(id, event);
+        let next = self.last_number.wrapping_add(1);
+        let number = *self.numbers.entry(event.id()).or_insert(next);
+        self.last_number = self.last_number.max(number);
+        if self.waiting.get(&number).is_none_or(|held| held.rank() < event.rank()) {
+            self.waiting.insert(number, event);
         }
     }
 
@@ -105,6 +112,7 @@ impl Spread {
         while batch.len() < MAX_MAP_EVENTS
             && let Some((_, event)) = self.waiting.pop_first()
         {
+            self.numbers.remove(&event.id());
             batch.push(event);
         }
         Some(batch)
@@ -360,9 +368,12 @@ mod tests {
     fn the_newest_event_of_a_place_waits_and_a_batch_is_taken_once() {
         let mut spread = Spread::new(Instant(1));
         let gone = MapEvent::Gone { id: contact(3).id, claim: Claim { incarnation: 1, count: 0 } };
-        spread.enqueue(gone.clone());
+        let events = [here(7), here(3), gone.clone(), here(3), here(5)];
+        events.into_iter().for_each(|event| spread.enqueue(event));
+        let batch = spread.take_batch(Instant(1), 1000);
+        assert_eq!(batch, Some(vec![here(7), gone, here(5)]), "in the order in which they came");
         spread.enqueue(here(3));
-        assert_eq!(spread.take_batch(Instant(1), 1000), Some(vec![gone]));
+        assert_eq!(spread.take_batch(Instant(1), 1000), Some(vec![here(3)]));
         assert!(spread.is_new(7) && !spread.is_new(7));
         (0..BATCHES_KEPT as u64).for_each(|n| assert!(spread.is_new(100 + n)));
         assert!(spread.is_new(7), "long ago");

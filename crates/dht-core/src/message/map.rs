@@ -90,7 +90,7 @@ impl MapEvent {
 /// Key, index, incarnation, count, and one IPv4 address.
 const HERE_LEN: usize = 52;
 /// Point, incarnation and count.
-const GONE_LEN: usize = 31;
+const GONE_LEN: usize = 30;
 
 #[derive(Serialize, Deserialize)]
 struct Wire {

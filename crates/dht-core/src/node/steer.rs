@@ -294,16 +294,18 @@ mod tests {
     use super::*;
     use crate::config::{Config, RingParams};
     use crate::event::{Command, Event};
-    use crate::message::RingId;
     use crate::message::client::NodeState;
     use crate::message::ring::{Neighbors, Request, Response};
+    use crate::message::{RingId, Routings};
     use crate::testing::contact_in_life;
 
     /// A node in its life 0 that has joined 40 at some moment, by the driver's choice.
     fn joined(seed: u64, now: Instant) -> Node {
         let (me, other) = (contact_in_life(10, 0), contact_in_life(40, 0));
         let params = RingParams::founding(RingId(1), 1);
-        let config = Arc::new(Config { keeps_data: false, ..Config::default() });
+        // As the explorer sets it.
+        let keep = Routings::LEAST;
+        let config = Arc::new(Config { keeps_data: false, keep, ..Config::default() });
         let mut node = Node::new(me, params, config, seed, now);
         node.distill();
         node.seek_place_at(now, &other);

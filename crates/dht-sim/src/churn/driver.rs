@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use dht_core::event::{OpId, Purpose};
 use dht_core::message::client::{LookupReport, NodeState};
+use dht_core::message::ring::Routing;
 use dht_core::{Contact, Id, Instant, Notice};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -148,7 +149,22 @@ impl<'a> Driver<'a> {
         if driver.wait_until_ideal(limit).is_none() {
             return Err(ChurnError::NotFormed { seconds: limit.as_secs() });
         }
+        if config.routing == Routing::Full {
+            driver.fill_maps()?;
+        }
         Ok(driver)
+    }
+
+    /// Everybody has heard of everybody who was there from the beginning.
+    fn fill_maps(&mut self) -> Result<(), ChurnError> {
+        let end = self.world.now().after(FILLING_LIMIT);
+        while !self.world.maps_are_whole() {
+            if self.world.now() >= end {
+                return Err(ChurnError::NotFormed { seconds: FILLING_LIMIT.as_secs() });
+            }
+            self.world.run_for(Duration::from_secs(1));
+        }
+        Ok(())
     }
 
     /// An ideal ring of those that are there from the beginning.
@@ -488,6 +504,8 @@ fn is_taken(world: &World, id: Id) -> bool {
     members.next().is_none_or(|(_, held)| held.predecessor == Some(id))
 }
 
+/// How long maps may take to name everybody. A thousand arrivals take a minute within the budget.
+const FILLING_LIMIT: Duration = Duration::from_secs(3600);
 /// After so long one that has no place is told of another member (guess).
 const RETRY_EVERY: Duration = Duration::from_secs(10);
 /// Above every delay of a message.

@@ -161,7 +161,8 @@ fn members(world: &World) -> Vec<Id> {
 #[test]
 fn every_map_names_everybody_after_a_while() {
     for seed in 1..=3 {
-        let mut rng = Pcg64Mcg::seed_from_u64(seed);
+        // Other places than those of the ring.
+        let mut rng = Pcg64Mcg::seed_from_u64(100 + seed);
         let mut world = grown(60, Config::default(), seed);
         assert!(maps(&world).iter().all(|(_, named)| *named == members(&world)), "{seed}");
         for n in 60..75 {
