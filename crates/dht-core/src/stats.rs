@@ -263,6 +263,22 @@ pub struct StatsReport {
     pub corrupt: u64,
     /// Room for more; `None` where the system does not say.
     pub disk: Option<DiskReport>,
+    /// What it sent to keep its routing state right.
+    pub upkeep_traffic: UpkeepTraffic,
+}
+
+/// What a node sent since its start to keep its routing state right, by what it keeps: bytes of UDP
+/// payload. What others send to it they count themselves, so sums over members count nothing twice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct UpkeepTraffic {
+    /// For how long it was counted, in milliseconds.
+    pub span_ms: u64,
+    /// For both lists: STABILIZE, NOTIFY, PUSH, probes, joins and leaves.
+    pub links: u64,
+    /// For fingers: looking them up.
+    pub fingers: u64,
+    /// For a map of all members.
+    pub map: u64,
 }
 
 /// Quantiles in microseconds; `None` before the first value.

@@ -8,7 +8,8 @@ use std::sync::Arc;
 
 use dht_core::message::bulk::{ChunkRequest, ChunkResponse, MAX_CHUNK_LEN, MAX_CHUNKS};
 use dht_core::message::client::{
-    ClientRequest, ClientResponse, Detour, LookupReport, MAX_LISTED, NeighborhoodReport,
+    ClientRequest, ClientResponse, Detour, LookupReport, MAX_FINGERS, MAX_LISTED,
+    NeighborhoodReport,
 };
 use dht_core::message::map::{MAX_MAP_DIGESTS, MAX_MAP_EVENTS, MAX_MAP_PAGE};
 use dht_core::message::ring::{
@@ -205,6 +206,10 @@ fn check_lookup(report: &mut LookupReport, book: &RecordBook) -> bool {
 
 fn check_neighborhood(report: &mut NeighborhoodReport, book: &RecordBook) -> bool {
     optional(&mut report.predecessor, book);
+    if report.fingers.len() > MAX_FINGERS {
+        return false;
+    }
+    report.fingers.retain_mut(|(_, contact)| essential(contact, book));
     essential(&mut report.contact, book)
         && report.addrs.len() <= MAX_ADDRS
         && list(&mut report.successors, book)
@@ -254,7 +259,9 @@ fn admit(record: Arc<PeerRecord>, book: &RecordBook) -> Option<Arc<PeerRecord>> 
 #[cfg(test)]
 mod tests {
     use dht_core::Id;
+    use dht_core::message::client::NodeState;
     use dht_core::message::ring::Routing;
+    use dht_core::stats::UpkeepTraffic;
 
     use super::*;
     use crate::Identity;
@@ -304,6 +311,35 @@ mod tests {
             let mut frame = ring(Request::Candidate { contact: contact.clone() });
             assert_eq!(check_frame(&mut frame, &book), right);
             let mut answer = Answer::Ring(Response::Route(RouteAnswer::Next { next: contact }));
+            assert_eq!(check_answer(&mut answer, &book), right);
+        }
+    }
+
+    #[test]
+    fn fingers_are_as_many_as_there_can_be_and_forged_ones_are_left_out() {
+        let book = RecordBook::default();
+        let report = |fingers: Vec<(u8, Contact)>| {
+            Answer::Client(ClientResponse::Neighborhood(NeighborhoodReport {
+                contact: good(1),
+                state: NodeState::Member,
+                predecessor: None,
+                successors: vec![],
+                predecessors: vec![],
+                keys: 0,
+                bytes: 0,
+                depth: 1,
+                routings: vec![],
+                addrs: vec![],
+                fingers,
+                map: 0,
+                upkeep: UpkeepTraffic::default(),
+            }))
+        };
+        let mut answer = report(vec![(157, good(2)), (158, forged(3)), (159, good(4))]);
+        assert!(check_answer(&mut answer, &book));
+        assert_eq!(answer, report(vec![(157, good(2)), (159, good(4))]));
+        for (len, right) in [(MAX_FINGERS, true), (MAX_FINGERS + 1, false)] {
+            let mut answer = report(vec![(0, good(2)); len]);
             assert_eq!(check_answer(&mut answer, &book), right);
         }
     }

@@ -11,12 +11,14 @@ use crate::message::RingId;
 use crate::message::ring::Routing;
 use crate::peer::Contact;
 use crate::register::{Key, OperationId};
-use crate::stats::StatsReport;
+use crate::stats::{StatsReport, UpkeepTraffic};
 
 /// Most keys of one page of `ls`.
 pub const MAX_LISTED: usize = 1000;
 /// Most lookups one sampling request runs, so that its answer comes in good time.
 pub const MAX_SAMPLES: u32 = 10_000;
+/// Most fingers one report lists: one for each power of two of the circle.
+pub const MAX_FINGERS: usize = 160;
 
 /// What a client asks.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -410,6 +412,13 @@ pub struct NeighborhoodReport {
     pub routings: Vec<Routing>,
     /// How it sees itself reached.
     pub addrs: Vec<SocketAddr>,
+    /// The fingers beyond its successor list, by their exponents, lowest first; at most
+    /// [`MAX_FINGERS`].
+    pub fingers: Vec<(u8, Contact)>,
+    /// Entries of its map of all members; 0 without one.
+    pub map: u32,
+    /// What it sent to keep all that right.
+    pub upkeep: UpkeepTraffic,
 }
 
 /// What only loopback and listed keys may ask.

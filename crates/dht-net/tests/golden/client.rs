@@ -117,6 +117,9 @@ fn responses() -> Vec<ClientResponse> {
             depth: 16,
             routings: vec![Routing::Successors, Routing::Full],
             addrs: vec![([192, 0, 2, 1], 4433).into()],
+            fingers: vec![(158, other_contact())],
+            map: 3,
+            upkeep: upkeep_traffic(),
         }),
         ClientResponse::Stats(Box::new(stats())),
         ClientResponse::Failed {
@@ -171,7 +174,12 @@ fn stats() -> StatsReport {
         at_risk: AtRisk { views: 1, chunks: 2 },
         corrupt: 3,
         disk: Some(DiskReport { total: 5, available: 4 }),
+        upkeep_traffic: upkeep_traffic(),
     }
+}
+
+fn upkeep_traffic() -> UpkeepTraffic {
+    UpkeepTraffic { span_ms: 1000, links: 300, fingers: 2, map: 1 }
 }
 
 fn upkeep() -> UpkeepCounts {

@@ -215,6 +215,9 @@ mod tests {
             depth: 2,
             routings: Vec::new(),
             addrs: Vec::new(),
+            fingers: Vec::new(),
+            map: 0,
+            upkeep: Default::default(),
         }
     }
 

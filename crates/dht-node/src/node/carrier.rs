@@ -17,6 +17,7 @@ use super::chunks::ChunkPeers;
 use super::disk::Disk;
 use super::driver::DriverHandle;
 use super::tasks::Tasks;
+use super::upkeep::UpkeepMeter;
 
 /// Carries out orders.
 #[derive(Debug)]
@@ -29,6 +30,7 @@ pub(super) struct Carrier {
     /// Requests under way, so that they can be called off. As many as the core has calls.
     sends: HashMap<RpcId, AbortHandle>,
     memory: watch::Sender<Option<Memory>>,
+    upkeep: Arc<UpkeepMeter>,
 }
 
 impl Carrier {
@@ -39,22 +41,30 @@ impl Carrier {
         driver: DriverHandle,
         tasks: Tasks,
         memory: watch::Sender<Option<Memory>>,
+        upkeep: Arc<UpkeepMeter>,
     ) -> Carrier {
         tasks.spawn(keep_memory(disk.clone(), memory.subscribe()));
-        Carrier { endpoint, disk, chunks, driver, tasks, sends: HashMap::new(), memory }
+        Carrier { endpoint, disk, chunks, driver, tasks, sends: HashMap::new(), memory, upkeep }
     }
 
     /// Asks a member.
     pub(super) fn send(&mut self, rpc: RpcId, to: Contact, request: Request) {
         let (endpoint, driver) = (self.endpoint.clone(), self.driver.clone());
+        let upkeep = self.upkeep.clone();
         let task = self.tasks.spawn(async move {
             let frame = Frame::Ring { from: 0, to: to.index, request };
+            let cost = upkeep.of_request(&frame);
             let event = match endpoint.request(&to.record, frame).await {
-                Ok(Reply { answer, record, connect_us, .. }) => match answer {
-                    Answer::Ring(response) => Event::Response { rpc, response, record, connect_us },
-                    Answer::Refused(refusal) => refused(rpc, refusal, record, connect_us),
-                    _ => Event::Failed { rpc, failure: Failure::Unreachable },
-                },
+                Ok(Reply { answer, record, connect_us, .. }) => {
+                    cost.into_iter().for_each(|cost| upkeep.sent(cost));
+                    match answer {
+                        Answer::Ring(response) => {
+                            Event::Response { rpc, response, record, connect_us }
+                        }
+                        Answer::Refused(refusal) => refused(rpc, refusal, record, connect_us),
+                        _ => Event::Failed { rpc, failure: Failure::Unreachable },
+                    }
+                }
                 Err(error) => Event::Failed { rpc, failure: failure_of(&error) },
             };
             driver.event(event).await;

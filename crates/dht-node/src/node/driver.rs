@@ -32,7 +32,23 @@ pub(super) enum Input {
     /// Something the node itself or a client wants.
     Ask(Ask),
     /// The state machine as it is.
-    Snapshot { answer: oneshot::Sender<Option<Snapshot>> },
+    Snapshot { answer: oneshot::Sender<Option<Seen>> },
+}
+
+/// The state machine at one moment.
+#[derive(Debug)]
+pub(super) struct Seen {
+    pub(super) snapshot: Snapshot,
+    /// By their exponents, lowest first.
+    pub(super) fingers: Vec<(u8, Contact)>,
+}
+
+impl Seen {
+    fn of(core: &Core) -> Seen {
+        // Exponents lie below 160.
+        let fingers = core.fingers().map(|(exponent, held)| (exponent as u8, held.clone()));
+        Seen { snapshot: core.snapshot(), fingers: fingers.collect() }
+    }
 }
 
 /// How the state machine starts.
@@ -170,6 +186,11 @@ impl DriverHandle {
 
     /// The state machine as it is now.
     pub(super) async fn snapshot(&self) -> Option<Snapshot> {
+        self.seen().await.map(|seen| seen.snapshot)
+    }
+
+    /// The same with its fingers, all of one moment.
+    pub(super) async fn seen(&self) -> Option<Seen> {
         let (answer, snapshot) = oneshot::channel();
         self.send(Input::Snapshot { answer }).await;
         snapshot.await.ok().flatten()
@@ -296,7 +317,7 @@ impl Driver {
             }
             Input::Ask(ask) => self.on_ask(ask),
             Input::Snapshot { answer } => {
-                let _ = answer.send(self.core.as_ref().map(Core::snapshot));
+                let _ = answer.send(self.core.as_ref().map(Seen::of));
             }
         }
     }

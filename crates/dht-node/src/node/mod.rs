@@ -30,6 +30,7 @@ mod start;
 mod tasks;
 #[cfg(test)]
 mod tests;
+mod upkeep;
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -12,6 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use super::driver::DriverHandle;
 use super::gateway;
 use super::shared::{Order, Shared};
+use super::upkeep::{UpkeepMeter, kept_by};
 
 /// Serves until it is dropped. When [`MAX_SERVING`] requests are under way the next waits in the
 /// endpoint, which refuses what waits too long.
@@ -30,8 +31,9 @@ pub(super) async fn accept(shared: Arc<Shared>, mut requests: mpsc::Receiver<Inc
                 ..
             } => {
                 let contact = Contact::new(record, from);
-                let (driver, tasks) = (shared.driver.clone(), &shared.tasks);
-                tasks.spawn(serve_ring(driver, contact, request, responder, slot));
+                let (driver, upkeep) = (shared.driver.clone(), shared.upkeep.clone());
+                let serving = serve_ring(driver, upkeep, contact, request, responder, slot);
+                shared.tasks.spawn(serving);
             }
             incoming => {
                 let is_client = matches!(incoming.frame, Frame::Client(_) | Frame::Admin(_));
@@ -48,15 +50,18 @@ pub(super) async fn accept(shared: Arc<Shared>, mut requests: mpsc::Receiver<Inc
 
 async fn serve_ring(
     driver: DriverHandle,
+    upkeep: Arc<UpkeepMeter>,
     from: Contact,
     request: Request,
     responder: Responder,
     _slot: OwnedSemaphorePermit,
 ) {
+    let kept = kept_by(from.id, &request);
     let response = tokio::select! {
         response = driver.ring_request(from, request) => response,
         () = responder.closed() => return,
     };
+    kept.into_iter().for_each(|kept| upkeep.sent(UpkeepMeter::of_answer(kept, &response)));
     responder.answer(Answer::Ring(response)).await;
 }
 

@@ -19,6 +19,7 @@ use super::gateway::Gateway;
 use super::latency::Latency;
 use super::presence::Presence;
 use super::tasks::Tasks;
+use super::upkeep::UpkeepMeter;
 
 /// One node, as its tasks see it.
 #[derive(Debug)]
@@ -34,6 +35,7 @@ pub(super) struct Shared {
     pub(super) chunks: ChunkPeers,
     pub(super) gateway: Gateway,
     pub(super) latency: Arc<Latency>,
+    pub(super) upkeep: Arc<UpkeepMeter>,
     /// Everything but requests of clients.
     pub(super) tasks: Tasks,
     /// Requests of clients, which a stop waits for.

@@ -26,6 +26,7 @@ use super::presence::Presence;
 use super::serve;
 use super::shared::{Orders, Shared};
 use super::tasks::Tasks;
+use super::upkeep::UpkeepMeter;
 
 /// See [`Node::start`].
 pub(super) async fn start(config: NodeConfig) -> Result<Node, StartError> {
@@ -122,6 +123,7 @@ fn assemble(config: NodeConfig, life: Life, presence: Presence, bound: Bound) ->
     let (memory_sender, memory) = watch::channel(None);
     let key = life.identity.key();
     let chunks = ChunkPeers::new(key, endpoint.clone(), disk.clone());
+    let upkeep = Arc::new(UpkeepMeter::new(&key));
     let carrier = Carrier::new(
         endpoint.clone(),
         disk.clone(),
@@ -129,6 +131,7 @@ fn assemble(config: NodeConfig, life: Life, presence: Presence, bound: Bound) ->
         driver.clone(),
         tasks.clone(),
         memory_sender,
+        upkeep.clone(),
     );
     let core_config = Arc::new(config.core.clone());
     let orders = Orders::new();
@@ -146,6 +149,7 @@ fn assemble(config: NodeConfig, life: Life, presence: Presence, bound: Bound) ->
         chunks,
         gateway: Gateway::new(),
         latency,
+        upkeep,
         tasks: tasks.clone(),
         clients: Tasks::new(),
         closing: AtomicBool::new(false),

@@ -152,6 +152,7 @@ pub(super) mod tests {
     use dht_core::peer::Signature;
     use dht_core::stats::{
         AtRisk, Counters, DiskReport, LatencyReport, StatsReport, StoreReport, TrafficReport,
+        UpkeepTraffic,
     };
     use dht_core::{Contact, PeerKey, PeerRecord};
 
@@ -194,6 +195,7 @@ pub(super) mod tests {
             at_risk: AtRisk { views: 1, chunks: 2 },
             corrupt: 7,
             disk: Some(DiskReport { total: 1 << 40, available: 1 << 39 }),
+            upkeep_traffic: UpkeepTraffic { span_ms: 10_000, links: 2_000, fingers: 50, map: 0 },
         }
     }
 

@@ -24,7 +24,10 @@ pub(super) fn identity(shared: &Shared) -> ClientResponse {
 
 /// Answers `Neighborhood`.
 pub(super) async fn neighborhood(shared: &Arc<Shared>) -> Result<ClientResponse, ClientFailure> {
-    let snapshot = snapshot(shared).await;
+    let (snapshot, fingers) = match shared.driver.seen().await {
+        Some(seen) => (seen.snapshot, seen.fingers),
+        None => (not_begun(shared), Vec::new()),
+    };
     let usage = shared.disk.usage().await.map_err(|_| ClientFailure::disk())?;
     let keys = match snapshot.owned {
         Some(arc) => own_keys(shared, arc).await?,
@@ -42,12 +45,15 @@ pub(super) async fn neighborhood(shared: &Arc<Shared>) -> Result<ClientResponse,
         routings: shared.config.core.keep.iter().collect(),
         addrs: contact.record.addrs.clone(),
         contact,
+        fingers,
+        map: 0,
+        upkeep: shared.upkeep.report(),
     }))
 }
 
 /// Answers `Stats`: the counters are one snapshot of the state machine.
 pub(super) async fn stats(shared: &Arc<Shared>) -> Result<ClientResponse, ClientFailure> {
-    let snapshot = snapshot(shared).await;
+    let snapshot = shared.driver.snapshot().await.unwrap_or_else(|| not_begun(shared));
     let store = shared.disk.usage().await.map_err(|_| ClientFailure::disk())?;
     let disk = shared.disk.space().await.map_err(|_| ClientFailure::disk())?;
     // Nobody else has what a node without neighbours holds.
@@ -74,13 +80,14 @@ pub(super) async fn stats(shared: &Arc<Shared>) -> Result<ClientResponse, Client
         at_risk,
         corrupt: shared.disk.corrupt(),
         disk,
+        upkeep_traffic: shared.upkeep.report(),
     };
     Ok(ClientResponse::Stats(Box::new(report)))
 }
 
-/// The state machine as it is, or as it will be when it begins.
-async fn snapshot(shared: &Shared) -> Snapshot {
-    shared.driver.snapshot().await.unwrap_or_else(|| Snapshot {
+/// The state machine as it will be when it begins.
+fn not_begun(shared: &Shared) -> Snapshot {
+    Snapshot {
         me: shared.contact(),
         state: NodeState::Joining,
         alone: false,
@@ -92,7 +99,7 @@ async fn snapshot(shared: &Shared) -> Snapshot {
         open: IntervalSet::new(),
         counters: Counters::default(),
         at_risk: AtRisk::default(),
-    })
+    }
 }
 
 async fn own_keys(shared: &Shared, arc: Interval) -> Result<u64, ClientFailure> {

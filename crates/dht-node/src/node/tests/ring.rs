@@ -149,6 +149,41 @@ async fn lookups_are_counted_and_shown() {
     assert!(report.path.iter().all(|step| !step.fell_back && step.contact.record.is_signed()));
 }
 
+/// A member tells what it holds to route by, and what it sent to keep that right: some of what it sent
+/// in all.
+#[tokio::test]
+async fn a_member_tells_its_fingers_and_its_upkeep() {
+    let shallow = |join: &[SocketAddr]| {
+        let mut config = config(join);
+        config.core.depth = 1;
+        config
+    };
+    let mut nodes = vec![start(shallow(&[])).await];
+    for _ in 0..12 {
+        let via = nodes[0].listen();
+        nodes.push(start(shallow(&[via])).await);
+    }
+    let client = Client::new();
+    let ids: Vec<Id> = nodes.iter().map(|node| node.contact().id).collect();
+    until("its fingers are looked up", async || {
+        let answer = client.ask(&nodes[3], ClientRequest::Neighborhood).await;
+        let ClientResponse::Neighborhood(report) = answer else { panic!("{answer:?}") };
+        report.upkeep.fingers > 0 && !report.fingers.is_empty()
+    })
+    .await;
+    let answer = client.ask(&nodes[3], ClientRequest::Neighborhood).await;
+    let ClientResponse::Neighborhood(report) = answer else { panic!("{answer:?}") };
+    assert!(report.fingers.is_sorted_by_key(|(exponent, _)| *exponent));
+    assert!(report.fingers.iter().all(|(_, held)| ids.contains(&held.id)), "{report:?}");
+    let ClientResponse::Stats(stats) = client.ask(&nodes[3], ClientRequest::Stats).await else {
+        panic!("no stats")
+    };
+    let sent = report.upkeep;
+    assert!(sent.span_ms > 0 && sent.links > 0 && sent.map == 0, "{sent:?}");
+    assert!(sent.links + sent.fingers < stats.traffic.bytes_out, "{sent:?} of {stats:?}");
+    assert!(stats.upkeep_traffic.links >= sent.links);
+}
+
 #[tokio::test]
 async fn info_names_the_holders_of_every_copy() {
     let nodes = ring(5).await;
