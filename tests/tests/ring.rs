@@ -63,7 +63,10 @@ fn a_lookup_shows_its_path_along_the_successors() {
 fn hops_are_measured_and_counted() {
     const SIZE: usize = 6;
     let cluster = Cluster::ring(SIZE, Settings::quick());
-    let said = cluster.json(2, &["hops", "--samples", "3000"]);
+    let path = |name: &str| cluster.path(name).to_string_lossy().into_owned();
+    let (plot, csv) = (path("hops.svg"), path("hops.csv"));
+    let hops = ["hops", "--samples", "3000", "--plot", &plot, "--csv", &csv];
+    let said = cluster.json(2, &hops);
     assert_eq!(said["nodes"], SIZE, "{said}");
     let rows = said["routings"].as_array().expect("a list");
     for depth in [1, 2, 4, 8, 16] {
@@ -82,7 +85,17 @@ fn hops_are_measured_and_counted() {
         // A detour round a node that was slow to answer may add a hop.
         let longest = (SIZE - 1).div_ceil(depth) as f64;
         assert!(field("max") <= longest || field("timeouts") > 0.0, "{row}");
+        assert_eq!(field("state"), (SIZE - 1).min(depth as usize) as f64, "{row}");
+        assert!(field("upkeep_bytes_per_s") > 0.0, "{row}");
     }
+    // Two panels: formulas with a mark for each row, and a chart of bars for each.
+    let picture = std::fs::read_to_string(&plot).expect("it was written");
+    assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n"), "{picture}");
+    assert!(picture.contains(">this ring: 6 nodes</text>"), "{picture}");
+    assert_eq!(picture.matches("fill-opacity").count(), rows.len(), "{picture}");
+    let table = std::fs::read_to_string(&csv).expect("it was written");
+    assert!(table.lines().next().is_some_and(|names| names.contains(",state,")), "{table}");
+    assert_eq!(table.lines().count(), 1 + rows.len(), "{table}");
 
     let before = lookups(&cluster.json(0, &["stats"]));
     for n in 0..10 {

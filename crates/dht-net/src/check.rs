@@ -333,6 +333,7 @@ mod tests {
                 fingers,
                 map: 0,
                 upkeep: UpkeepTraffic::default(),
+                depth_back: 1,
             }))
         };
         let mut answer = report(vec![(157, good(2)), (158, forged(3)), (159, good(4))]);

@@ -419,6 +419,8 @@ pub struct NeighborhoodReport {
     pub map: u32,
     /// What it sent to keep all that right.
     pub upkeep: UpkeepTraffic,
+    /// Greatest depth its predecessor list serves.
+    pub depth_back: u16,
 }
 
 /// What only loopback and listed keys may ask.

@@ -120,6 +120,7 @@ fn responses() -> Vec<ClientResponse> {
             fingers: vec![(158, other_contact())],
             map: 3,
             upkeep: upkeep_traffic(),
+            depth_back: 5,
         }),
         ClientResponse::Stats(Box::new(stats())),
         ClientResponse::Failed {

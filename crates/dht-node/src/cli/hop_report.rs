@@ -3,6 +3,7 @@
 
 mod chart;
 mod csv;
+mod panels;
 
 use std::path::Path;
 
@@ -38,6 +39,9 @@ pub(crate) struct HopRecord<'a> {
     available: bool,
     chi_square_p: Option<f64>,
     histogram: &'a [u64],
+    /// Both only of live rings.
+    state: Option<f64>,
+    upkeep_bytes_per_s: Option<f64>,
 }
 
 impl HopRecord<'_> {
@@ -65,6 +69,8 @@ impl HopRecord<'_> {
             available: row.available,
             chi_square_p: row.chi_square_p,
             histogram: &row.histogram,
+            state: row.state,
+            upkeep_bytes_per_s: row.upkeep_bytes_per_s,
         });
         records.collect()
     }
@@ -95,6 +101,8 @@ impl HopRecord<'_> {
             available: row.available,
             chi_square_p: None,
             histogram: row.histogram.counts(),
+            state: None,
+            upkeep_bytes_per_s: None,
         });
         records.collect()
     }
@@ -142,7 +150,7 @@ impl<'a> HopFiles<'a> {
     /// Writes them, each whole or not at all, and says so.
     pub(crate) fn write(&self, records: &[HopRecord<'_>], output: Output) -> Result<(), Failure> {
         if let Some((path, target)) = &self.plot {
-            target.write(chart::of(records).svg().as_bytes())?;
+            target.write(picture(records).as_bytes())?;
             output.note(&format!("plot in {}", path.display()));
         }
         if let Some((path, target)) = &self.csv {
@@ -150,6 +158,14 @@ impl<'a> HopFiles<'a> {
             output.note(&format!("table in {}", path.display()));
         }
         Ok(())
+    }
+}
+
+/// Two panels for a live ring, which has one size and no other like it; for simulated rings one chart.
+fn picture(records: &[HopRecord<'_>]) -> String {
+    match records.iter().any(|record| record.rings.is_some()) {
+        true => chart::of(records).svg(),
+        false => panels::of(records).svg(),
     }
 }
 

@@ -5,9 +5,11 @@
 
 mod axis;
 mod palette;
+mod panels;
 mod svg;
 
 pub(crate) use axis::{Axis, Scale, Unit, with_commas};
+pub(crate) use panels::{Bars, Cell, Panels, Row};
 
 use palette::Marker;
 use svg::{Svg, px};
@@ -27,6 +29,8 @@ pub(crate) struct Chart {
     pub(crate) x: Axis,
     /// From bottom to top.
     pub(crate) y: Axis,
+    /// A value of the first axis that is pointed out, and what it is.
+    pub(crate) guide: Option<(f64, String)>,
     /// In the order of the legend.
     pub(crate) series: Vec<Series>,
 }
@@ -40,6 +44,26 @@ pub(crate) struct Series {
     pub(crate) points: Vec<Point>,
     /// What was expected, from point to point; empty where nothing is known.
     pub(crate) line: Vec<(f64, f64)>,
+    /// How it looks; `None`: as its place in the legend says.
+    pub(crate) look: Option<Look>,
+}
+
+/// What tells a series from others: numbers that stand for colours, markers and kinds of lines. Where
+/// they mean something, series that share it share the number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Look {
+    /// Which colour.
+    pub(crate) color: usize,
+    /// Which form of points.
+    pub(crate) marker: usize,
+    /// Which kind of line.
+    pub(crate) dash: usize,
+}
+
+impl Series {
+    fn look(&self, at: usize) -> Look {
+        self.look.unwrap_or(Look { color: at, marker: at, dash: 0 })
+    }
 }
 
 /// One measured figure.
@@ -74,76 +98,114 @@ impl Chart {
     pub(crate) fn svg(&self) -> String {
         let bottom = TOP + HEIGHT.max(self.series.len() as f64 * LEGEND_LINE);
         let height = bottom + BELOW;
-        let mut svg = Svg::new(WIDTH, height, &self.title, &self.description, &palette::style());
-        svg.leaf(
-            "rect",
-            &[("class", "back"), ("width", &px(WIDTH)), ("height", &px(height)), palette::BACK],
-        );
-        let text = |size: &'static str| [("font-size", size), ("class", "ink"), palette::INK];
-        svg.text(16.0, 28.0, "start", &text("18"), &self.title);
-        svg.text(16.0, 50.0, "start", &text("13"), &self.subtitle);
-        svg.text(16.0, height - 14.0, "start", &text("12"), &self.caption);
-        let frame = Frame { chart: self, bottom };
-        frame.x_axis(&mut svg);
-        frame.y_axis(&mut svg);
+        let mut svg = page(WIDTH, height, &self.title, &self.description);
+        svg.text(16.0, 50.0, "start", &words("13"), &self.subtitle);
+        svg.text(16.0, height - 14.0, "start", &words("12"), &self.caption);
+        self.draw(&mut svg, Area { left: LEFT, right: RIGHT, top: TOP, bottom });
+        svg.finish()
+    }
+
+    /// The axes, the series and their legend, which stands to the right of the area.
+    fn draw(&self, svg: &mut Svg, area: Area) {
+        let frame = Frame { chart: self, area };
+        frame.x_axis(svg);
+        frame.y_axis(svg);
+        frame.guide(svg);
         for (at, series) in self.series.iter().enumerate() {
-            svg.open("g", &[("class", &palette::class(at)), ("color", palette::light(at))]);
-            frame.series(&mut svg, series, Marker::of(at));
-            frame.legend(&mut svg, series, at);
+            let look = series.look(at);
+            let color =
+                [("class", &*palette::class(look.color)), ("color", palette::light(look.color))];
+            svg.open("g", &color);
+            frame.series(svg, series, look);
+            frame.legend(svg, series, look, at);
             svg.close();
         }
-        svg.finish()
     }
 }
 
-/// The area between the axes.
+/// A picture with its background and its title.
+fn page(width: f64, height: f64, title: &str, description: &str) -> Svg {
+    let mut svg = Svg::new(width, height, title, description, &palette::style());
+    svg.leaf(
+        "rect",
+        &[("class", "back"), ("width", &px(width)), ("height", &px(height)), palette::BACK],
+    );
+    svg.text(16.0, 28.0, "start", &words("18"), title);
+    svg
+}
+
+/// The attributes of words of a size.
+fn words(size: &'static str) -> [(&'static str, &'static str); 3] {
+    [("font-size", size), ("class", "ink"), palette::INK]
+}
+
+/// Between the axes, in the units of the picture.
+#[derive(Clone, Copy, Debug)]
+struct Area {
+    left: f64,
+    right: f64,
+    top: f64,
+    bottom: f64,
+}
+
+/// A chart in its area.
 struct Frame<'a> {
     chart: &'a Chart,
-    bottom: f64,
+    area: Area,
 }
 
 impl Frame<'_> {
     fn x(&self, value: f64) -> f64 {
-        LEFT + (RIGHT - LEFT) * self.chart.x.position(value)
+        self.area.left + (self.area.right - self.area.left) * self.chart.x.position(value)
     }
 
     fn y(&self, value: f64) -> f64 {
-        self.bottom - (self.bottom - TOP) * self.chart.y.position(value)
+        self.area.bottom - (self.area.bottom - self.area.top) * self.chart.y.position(value)
     }
 
     fn x_axis(&self, svg: &mut Svg) {
-        let text = [("font-size", "12"), ("class", "ink"), palette::INK];
+        let Area { left, right, top, bottom } = self.area;
         for (value, label) in self.chart.x.ticks() {
             let x = self.x(value);
-            grid(svg, (x, TOP), (x, self.bottom));
-            svg.text(x, self.bottom + 18.0, "middle", &text, &label);
+            grid(svg, (x, top), (x, bottom));
+            svg.text(x, bottom + 18.0, "middle", &words("12"), &label);
         }
-        let middle = (LEFT + RIGHT) / 2.0;
-        let text = [("font-size", "13"), ("class", "ink"), palette::INK];
-        svg.text(middle, self.bottom + 38.0, "middle", &text, self.chart.x.label());
+        let middle = (left + right) / 2.0;
+        svg.text(middle, bottom + 38.0, "middle", &words("13"), self.chart.x.label());
     }
 
     fn y_axis(&self, svg: &mut Svg) {
-        let text = [("font-size", "12"), ("class", "ink"), palette::INK];
+        let Area { left, right, top, bottom } = self.area;
         for (value, label) in self.chart.y.ticks() {
             let y = self.y(value);
-            grid(svg, (LEFT, y), (RIGHT, y));
-            svg.text(LEFT - 8.0, y + 4.0, "end", &text, &label);
+            grid(svg, (left, y), (right, y));
+            svg.text(left - 8.0, y + 4.0, "end", &words("12"), &label);
         }
-        let middle = (TOP + self.bottom) / 2.0;
-        let turn = format!("rotate(-90 16 {})", px(middle));
-        let text = [("font-size", "13"), ("class", "ink"), palette::INK, ("transform", &turn)];
-        svg.text(16.0, middle, "middle", &text, self.chart.y.label());
+        let (x, middle) = (left - 62.0, (top + bottom) / 2.0);
+        let turn = format!("rotate(-90 {} {})", px(x), px(middle));
+        let [size, class, ink] = words("13");
+        let text = [size, class, ink, ("transform", &*turn)];
+        svg.text(x, middle, "middle", &text, self.chart.y.label());
     }
 
-    fn series(&self, svg: &mut Svg, series: &Series, marker: Marker) {
+    fn guide(&self, svg: &mut Svg) {
+        let Some((value, label)) = &self.chart.guide else { return };
+        let (x, Area { top, bottom, .. }) = (self.x(*value), self.area);
+        let path = format!("M{} {}V{}", px(x), px(top), px(bottom));
+        let ink = [("class", "rule"), palette::RULE, ("fill", "none"), ("stroke-dasharray", "2 3")];
+        svg.leaf("path", &[&[("d", &*path)], &ink[..]].concat());
+        svg.text(x + 5.0, top + 14.0, "start", &words("12"), label);
+    }
+
+    fn series(&self, svg: &mut Svg, series: &Series, look: Look) {
         if let Some(((x, y), rest)) = series.line.split_first() {
             let mut path = format!("M{} {}", px(self.x(*x)), px(self.y(*y)));
             for (x, y) in rest {
                 path.push_str(&format!("L{} {}", px(self.x(*x)), px(self.y(*y))));
             }
-            line(svg, &path, "1.5");
+            line(svg, &path, look.dash);
         }
+        let marker = Marker::of(look.marker);
         for point in &series.points {
             let (x, y) = (self.x(point.x), self.y(point.y));
             svg.open("g", &[]);
@@ -157,28 +219,32 @@ impl Frame<'_> {
                     high = px(high),
                     low = px(low),
                 );
-                line(svg, &bar, "1.5");
+                line(svg, &bar, 0);
             }
             marker.draw(svg, x, y, RADIUS);
             svg.close();
         }
     }
 
-    fn legend(&self, svg: &mut Svg, series: &Series, at: usize) {
-        let y = TOP + LEGEND_LINE * (at as f64 + 0.5);
-        let (start, end) = (RIGHT + 20.0, RIGHT + 52.0);
+    fn legend(&self, svg: &mut Svg, series: &Series, look: Look, at: usize) {
+        let y = self.area.top + LEGEND_LINE * (at as f64 + 0.5);
+        let (start, end) = (self.area.right + 20.0, self.area.right + 52.0);
         if !series.line.is_empty() {
-            line(svg, &format!("M{} {}H{}", px(start), px(y), px(end)), "1.5");
+            line(svg, &format!("M{} {}H{}", px(start), px(y), px(end)), look.dash);
         }
-        Marker::of(at).draw(svg, (start + end) / 2.0, y, RADIUS);
-        let text = [("font-size", "13"), ("class", "ink"), palette::INK];
-        svg.text(end + 8.0, y + 4.5, "start", &text, &series.name);
+        if !series.points.is_empty() || series.line.is_empty() {
+            Marker::of(look.marker).draw(svg, (start + end) / 2.0, y, RADIUS);
+        }
+        svg.text(end + 8.0, y + 4.5, "start", &words("13"), &series.name);
     }
 }
 
-fn line(svg: &mut Svg, path: &str, width: &str) {
+/// A line in the colour of its series.
+fn line(svg: &mut Svg, path: &str, dash: usize) {
     let color = ("stroke", "currentColor");
-    svg.leaf("path", &[("d", path), ("fill", "none"), color, ("stroke-width", width)]);
+    let mut all = vec![("d", path), ("fill", "none"), color, ("stroke-width", "1.5")];
+    all.extend(palette::dash(dash).map(|dash| ("stroke-dasharray", dash)));
+    svg.leaf("path", &all);
 }
 
 fn grid(svg: &mut Svg, from: (f64, f64), to: (f64, f64)) {
@@ -241,7 +307,18 @@ pub(crate) mod tests {
         assert!(text.chars().all(is_legal), "{text:?}");
     }
 
-    fn chart() -> Chart {
+    #[test]
+    fn series_look_as_they_are_told() {
+        let mut chart = chart();
+        chart.series.truncate(2);
+        chart.series[1].look = Some(Look { color: 0, marker: 3, dash: 1 });
+        let text = chart.svg();
+        assert_eq!(text.matches("<g class=\"s0\"").count(), 2, "{text}");
+        assert_eq!(text.matches("stroke-dasharray=\"7 4\"").count(), 2, "line and legend: {text}");
+        assert!(text.contains(">here &amp; now</text>"), "{text}");
+    }
+
+    pub(crate) fn chart() -> Chart {
         let points = [10.0, 100.0, 1000.0].map(|x| Point {
             x,
             y: x / 2.0,
@@ -253,6 +330,7 @@ pub(crate) mod tests {
             name: format!("\"row\" {at} & more"),
             points: points.to_vec(),
             line: line.clone(),
+            look: None,
         };
         Chart {
             title: "Hops <measured> & \"expected\"".to_owned(),
@@ -261,6 +339,7 @@ pub(crate) mod tests {
             description: "a & b".to_owned(),
             x: Axis::new("nodes", Scale::Log, Unit::Number, [10.0, 1000.0]),
             y: Axis::new("hops", Scale::Log, Unit::Number, [4.0, 600.0]),
+            guide: Some((100.0, "here & now".to_owned())),
             series: (0..20).map(series).collect(),
         }
     }
@@ -281,7 +360,8 @@ pub(crate) mod tests {
     #[test]
     fn points_lie_between_the_axes() {
         let chart = chart();
-        let frame = Frame { chart: &chart, bottom: TOP + HEIGHT };
+        let area = Area { left: LEFT, right: RIGHT, top: TOP, bottom: TOP + HEIGHT };
+        let frame = Frame { chart: &chart, area };
         for value in [10.0, 100.0, 1000.0] {
             assert!((LEFT..=RIGHT).contains(&frame.x(value)));
             assert!((TOP..=TOP + HEIGHT).contains(&frame.y(value / 2.0)));

@@ -4,6 +4,7 @@
 //! A client has a key for the moment only and no place on the circle. The member it is connected to
 //! is the asker of its lookups: hops count from there.
 
+mod candidates;
 mod config;
 mod connect;
 mod error;
@@ -30,6 +31,9 @@ use dht_core::{Contact, PeerKey};
 use dht_net::{Endpoint, EndpointConfig, Identity};
 use tokio::io::{AsyncRead, AsyncWrite};
 
+pub use candidates::{
+    Candidate, Listed, candidates, entries_held, upkeep_between, upkeep_bytes_per_s,
+};
 pub use config::{ClientConfig, DEFAULT_TIMEOUT, MAX_NODES};
 pub use error::{Attempt, AttemptError, ClientError, Doing};
 pub(crate) use exact::without_dust;
@@ -40,6 +44,8 @@ pub use survey::{SurveyPlan, SurveyRow, survey};
 pub use transfer::{PutOptions, new_operation};
 pub use walk::{MAX_WALK, Walk, WalkedMember};
 
+#[cfg(test)]
+pub(crate) use candidates::tests as testing;
 pub(crate) use error::hex;
 use pace::Pace;
 

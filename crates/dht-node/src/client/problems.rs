@@ -218,6 +218,7 @@ mod tests {
             fingers: Vec::new(),
             map: 0,
             upkeep: Default::default(),
+            depth_back: 2,
         }
     }
 

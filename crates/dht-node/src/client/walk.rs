@@ -54,6 +54,14 @@ impl Walk {
     pub fn depth(&self) -> u16 {
         self.members.iter().map(|member| member.report.depth).min().unwrap_or(0)
     }
+
+    /// Whether every member keeps state for a routing and lists that serve the depth.
+    pub fn serves(&self, routing: Routing, depth: u16) -> bool {
+        let back = || self.members.iter().map(|member| member.report.depth_back).min();
+        self.keeps(routing)
+            && depth <= self.depth()
+            && (routing != Routing::BothWays || back().is_some_and(|back| depth <= back))
+    }
 }
 
 /// How a walk ended.

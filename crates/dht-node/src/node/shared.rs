@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use dht_core::config::RingParams;
-use dht_core::{Contact, PeerKey};
+use dht_core::{Config, Contact, PeerKey};
 use dht_net::Endpoint;
 use tokio::sync::watch;
 
@@ -53,8 +53,17 @@ impl Shared {
 
     /// How many entries the successor list is kept at.
     pub(super) fn list_len(&self) -> usize {
+        self.core_config().list_len()
+    }
+
+    /// How many entries the predecessor list is kept at.
+    pub(super) fn list_len_back(&self) -> usize {
+        self.core_config().predecessors_wanted()
+    }
+
+    fn core_config(&self) -> Config {
         let config = &self.config.core;
-        self.params().map_or(config.list_len(), |params| config.for_ring(&params).list_len())
+        self.params().map_or(config.clone(), |params| config.for_ring(&params))
     }
 
     /// The node's place, with its newest record.

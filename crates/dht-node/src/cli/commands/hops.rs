@@ -1,22 +1,25 @@
-//! `hops`: measured hops beside theory.
+//! `hops`: measured hops beside theory, and what each routing takes.
+
+mod text;
 
 use dht_core::Id;
-use dht_core::message::client::NodeState;
+use dht_core::message::client::{NeighborhoodReport, NodeState};
 use dht_core::message::ring::Routing;
 use dht_core::theory;
 
 use super::with_client;
 use crate::cli::args::{Globals, HopsArgs};
 use crate::cli::exit::{Exit, Failure, Kind};
-use crate::cli::hop_report::{HopFiles, HopRecord, off, show_error, show_off};
+use crate::cli::hop_report::{HopFiles, HopRecord};
 use crate::cli::json::{HopRowJson, HopsJson};
-use crate::cli::output::{Output, table_text};
+use crate::cli::output::Output;
 use crate::cli::progress::Progress;
 use crate::cli::units::count;
 use crate::client::{
-    Client, ExactHops, SurveyPlan, SurveyRow, Walk, WalkedMember, chi_square_p, survey,
-    without_dust,
+    Client, ExactHops, SurveyPlan, SurveyRow, Walk, WalkedMember, chi_square_p, entries_held,
+    survey, upkeep_between, upkeep_bytes_per_s, without_dust,
 };
+pub(super) use text::rows_for_people;
 
 /// The depths that are measured (`docs/cli.md`).
 pub(super) const DEPTHS: [u16; 5] = [1, 2, 4, 8, 16];
@@ -55,14 +58,13 @@ pub(super) async fn measure(
     seed: u64,
     progress: &Progress,
 ) -> Result<Vec<HopRowJson>, Failure> {
-    let ids = walk.ids();
     let mut rows = Vec::new();
     for (routing, depth) in ROWS
         .into_iter()
         .flat_map(|(routing, depths)| depths.iter().map(move |depth| (routing, *depth)))
     {
         let mut measured = None;
-        if depth <= walk.depth() && walk.keeps(routing) {
+        if walk.serves(routing, depth) {
             progress.message(&format!("{}, depth {depth}", routing.as_str()));
             // Each row draws by itself: rows must not depend on which others are measured.
             let seed = seed.wrapping_add(u64::from(depth)).wrapping_add(256 * routing as u64);
@@ -70,12 +72,42 @@ pub(super) async fn measure(
             let told = |done| progress.count(done, samples);
             measured = Some(survey(client, walk, plan, told).await?);
         }
-        rows.push(row(&ids, routing, depth, measured));
+        rows.push(row(walk, routing, depth, measured));
+    }
+    progress.message("asking what it took");
+    let meanwhile = ask_again(client, walk).await;
+    for row in rows.iter_mut().filter(|row| row.available) {
+        note_costs(row, &meanwhile);
     }
     Ok(rows)
 }
 
-fn row(ids: &[Id], routing: Routing, depth: u16, measured: Option<SurveyRow>) -> HopRowJson {
+/// What the members of the walk hold now, and what they sent for upkeep since: a young node's joining is
+/// no upkeep, and its lists are not full yet. Those that do not answer are left out.
+async fn ask_again(client: &Client, walk: &Walk) -> Vec<NeighborhoodReport> {
+    let mut all = Vec::new();
+    for member in &walk.members {
+        let asked = async { client.dial(member.contact()).await?.neighborhood().await };
+        if let Ok(mut now) = asked.await {
+            now.upkeep = upkeep_between(&member.report.upkeep, &now.upkeep);
+            all.push(now);
+        }
+    }
+    all
+}
+
+/// What a row takes of each member.
+fn note_costs(row: &mut HopRowJson, members: &[NeighborhoodReport]) {
+    let named = |routing: &Routing| routing.as_str() == row.routing;
+    let Some(routing) = Routing::ALL.into_iter().find(named) else { return };
+    let held = members.iter().map(|member| Some(entries_held(member, routing, row.depth) as f64));
+    row.state = mean(held);
+    row.upkeep_bytes_per_s =
+        mean(members.iter().map(|member| upkeep_bytes_per_s(&member.upkeep, routing)));
+}
+
+fn row(walk: &Walk, routing: Routing, depth: u16, measured: Option<SurveyRow>) -> HopRowJson {
+    let ids: &[Id] = &walk.ids();
     let available = measured.is_some();
     let SurveyRow { hops, failed, timeouts } = measured.unwrap_or_default();
     // Along successors the whole distribution is known, of the others the mean.
@@ -102,7 +134,15 @@ fn row(ids: &[Id], routing: Routing, depth: u16, measured: Option<SurveyRow>) ->
         available,
         chi_square_p: exact.and_then(|exact| chi_square_p(hops.counts(), &exact)),
         histogram: hops.counts().to_vec(),
+        state: None,
+        upkeep_bytes_per_s: None,
     }
+}
+
+/// The mean; `None` if there is nothing, or one of them is not known.
+fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
+    let known: Vec<f64> = values.collect::<Option<_>>()?;
+    (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64)
 }
 
 fn for_people(json: &HopsJson, output: Output) -> String {
@@ -115,65 +155,71 @@ fn for_people(json: &HopsJson, output: Output) -> String {
     )
 }
 
-/// The rows as a table.
-pub(super) fn rows_for_people(rows: &[HopRowJson], output: Output) -> String {
-    let mut table = output.table(&[
-        "routing",
-        ">depth",
-        ">mean",
-        ">stderr",
-        ">expected",
-        ">here",
-        ">off",
-        ">stddev",
-        ">p50",
-        ">p99",
-        ">max",
-        ">failed",
-        ">chi2 p",
-        ">growth",
-    ]);
-    let number = |value: Option<f64>| value.map_or("-".to_owned(), |value| format!("{value:.3}"));
-    let whole = |value: Option<u32>| value.map_or("-".to_owned(), |value| value.to_string());
-    for row in rows {
-        table.add_row([
-            row.routing.to_owned(),
-            row.depth.to_string(),
-            if row.available { number(row.mean) } else { "not kept".to_owned() },
-            show_error(row.stderr),
-            number(row.expected),
-            number(row.expected_here),
-            show_off(off(row.mean, row.expected_here)),
-            number(row.stddev),
-            whole(row.p50),
-            whole(row.p99),
-            whole(row.max),
-            row.failed.to_string(),
-            number(row.chi_square_p),
-            row.growth.to_owned(),
-        ]);
-    }
-    table_text(&table)
-}
-
 #[cfg(test)]
 mod tests {
     use dht_core::stats::Histogram;
 
     use super::*;
+    use crate::client::testing::report;
+
+    /// Members at the points of these names, each with the next one in its list.
+    fn walk(count: u8) -> Walk {
+        let members = (0..count).map(|n| {
+            let mut report = report(n.into(), &[u64::from(n) + 1], &[], &[]);
+            report.contact.id = Id::of_key(&[n]);
+            WalkedMember { report, arc: 0.0 }
+        });
+        Walk { members: members.collect(), complete: true, problems: Vec::new() }
+    }
 
     #[test]
     fn a_row_lays_the_measured_beside_the_expected() {
-        let ids: Vec<Id> = (0..6u8).map(|n| Id::of_key(&[n])).collect();
+        let walk = walk(6);
         let hops = Histogram::from_counts(vec![1000, 2000, 2000, 1000]);
         let made =
-            row(&ids, Routing::Successors, 2, Some(SurveyRow { hops, failed: 2, timeouts: 3 }));
+            row(&walk, Routing::Successors, 2, Some(SurveyRow { hops, failed: 2, timeouts: 3 }));
         assert_eq!((made.mean, made.failed, made.timeouts), (Some(1.5), 2, 3));
         assert_eq!(made.expected, Some(1.5), "formula (c): 6 = 2 * 2 + 1 others");
         assert!((made.expected_here.expect("exact") - 1.5).abs() < 1e-9);
         assert!(made.chi_square_p.expect("enough") > 0.99 && made.available);
-        let missing = row(&ids, Routing::BothWays, 16, None);
+        assert_eq!((made.state, made.upkeep_bytes_per_s), (None, None), "not asked yet");
+        let missing = row(&walk, Routing::BothWays, 16, None);
         assert!(!missing.available && missing.mean.is_none() && missing.expected.is_some());
-        assert_eq!(missing.chi_square_p, None);
+        assert_eq!((missing.chi_square_p, missing.state), (None, None));
+    }
+
+    #[test]
+    fn a_row_tells_what_it_takes_of_the_members() {
+        let walk = walk(2);
+        let mut members: Vec<NeighborhoodReport> =
+            walk.members.iter().map(|member| member.report.clone()).collect();
+        members[1] = report(7, &[8, 9, 10], &[], &[]);
+        members[1].upkeep.links = 1000;
+        let mut made = row(&walk, Routing::Successors, 2, Some(SurveyRow::default()));
+        note_costs(&mut made, &members);
+        // One of one entry, one of three, of which two are used; 600 and 1000 bytes in two seconds.
+        assert_eq!((made.state, made.upkeep_bytes_per_s), (Some(1.5), Some(400.0)));
+        note_costs(&mut made, &[]);
+        assert_eq!((made.state, made.upkeep_bytes_per_s), (None, None), "nobody answered");
+    }
+
+    #[test]
+    fn a_row_needs_lists_that_are_long_enough() {
+        let mut walk = walk(3);
+        let rows = |walk: &Walk, routing| DEPTHS.map(|depth| walk.serves(routing, depth));
+        assert_eq!(rows(&walk, Routing::BothWays), [true; 5]);
+        walk.members[1].report.depth_back = 5;
+        assert_eq!(rows(&walk, Routing::BothWays), [true, true, true, false, false]);
+        assert_eq!(rows(&walk, Routing::Successors), [true; 5]);
+        walk.members[2].report.depth = 8;
+        assert_eq!(rows(&walk, Routing::Fingers), [true, true, true, true, false]);
+        assert_eq!(rows(&walk, Routing::Full), [false; 5]);
+    }
+
+    #[test]
+    fn a_mean_of_what_is_not_known_is_not_known() {
+        assert_eq!(mean([Some(1.0), Some(2.0)].into_iter()), Some(1.5));
+        assert_eq!(mean([Some(1.0), None].into_iter()), None);
+        assert_eq!(mean([].into_iter()), None);
     }
 }

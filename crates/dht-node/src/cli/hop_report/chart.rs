@@ -39,7 +39,7 @@ fn means(records: &[HopRecord<'_>], sizes: &BTreeSet<usize>) -> Chart {
             (expected > 0.0).then_some((*nodes as f64, expected))
         });
         told.extend(points.iter().map(|point| point.label.clone()));
-        series.push(Series { name: first.name(), line: line.collect(), points });
+        series.push(Series { name: first.name(), line: line.collect(), points, look: None });
     }
     let points = || series.iter().flat_map(|series| &series.points);
     let lines = || series.iter().flat_map(|series| &series.line);
@@ -61,11 +61,12 @@ fn means(records: &[HopRecord<'_>], sizes: &BTreeSet<usize>) -> Chart {
         ),
         x,
         y,
+        guide: None,
         series,
     }
 }
 
-fn mean_point(record: &HopRecord<'_>) -> Option<Point> {
+pub(super) fn mean_point(record: &HopRecord<'_>) -> Option<Point> {
     let mean = record.mean.filter(|mean| *mean > 0.0)?;
     let error = BAR * record.stderr.unwrap_or(0.0);
     let nodes = record.nodes as f64;
@@ -99,7 +100,8 @@ fn distribution(records: &[HopRecord<'_>]) -> Chart {
         if let Some(mean) = record.mean {
             told.push(format!("{}: mean {} hops", record.name(), with_commas(rounded(mean))));
         }
-        series.push(Series { name: record.name(), points, line: expected_steps(record) });
+        let line = expected_steps(record);
+        series.push(Series { name: record.name(), points, line, look: None });
     }
     let points = || series.iter().flat_map(|series| &series.points);
     let lines = || series.iter().flat_map(|series| &series.line);
@@ -116,6 +118,7 @@ fn distribution(records: &[HopRecord<'_>]) -> Chart {
         ),
         x,
         y,
+        guide: None,
         series,
     }
 }
@@ -170,12 +173,12 @@ fn first_of_each_name<'a>(records: &'a [HopRecord<'a>]) -> Vec<&'a HopRecord<'a>
     records.iter().filter(|record| seen.insert(record.name())).collect()
 }
 
-fn routing(record: &HopRecord<'_>) -> Option<Routing> {
+pub(super) fn routing(record: &HopRecord<'_>) -> Option<Routing> {
     parse_routing(record.routing).ok()
 }
 
 /// What the rows were measured on, in one line.
-fn measured_on(records: &[HopRecord<'_>]) -> String {
+pub(super) fn measured_on(records: &[HopRecord<'_>]) -> String {
     let Some(first) = records.first() else { return "nothing was measured".to_owned() };
     let is_same = |what: fn(&HopRecord<'_>) -> u64| records.iter().all(|r| what(r) == what(first));
     let mut parts = Vec::new();
@@ -200,7 +203,7 @@ fn measured_on(records: &[HopRecord<'_>]) -> String {
 }
 
 /// To a thousandth.
-fn rounded(value: f64) -> f64 {
+pub(super) fn rounded(value: f64) -> f64 {
     (value * 1000.0).round() / 1000.0
 }
 

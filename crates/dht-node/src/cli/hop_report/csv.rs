@@ -3,7 +3,7 @@
 use super::{HopRecord, off};
 
 /// The names of the columns (`docs/json.md`, "Hops as CSV"). New ones come at the end.
-const COLUMNS: [&str; 22] = [
+const COLUMNS: [&str; 24] = [
     "nodes",
     "routing",
     "depth",
@@ -26,6 +26,8 @@ const COLUMNS: [&str; 22] = [
     "timeouts",
     "available",
     "chi_square_p",
+    "state",
+    "upkeep_bytes_per_s",
 ];
 
 /// The whole file.
@@ -64,6 +66,8 @@ fn cells(record: &HopRecord<'_>) -> [String; COLUMNS.len()] {
         record.timeouts.to_string(),
         record.available.to_string(),
         number(record.chi_square_p),
+        number(record.state),
+        number(record.upkeep_bytes_per_s),
     ]
 }
 

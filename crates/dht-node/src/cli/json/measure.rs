@@ -109,6 +109,10 @@ pub(crate) struct HopRowJson {
     pub(crate) chi_square_p: Option<f64>,
     /// How many lookups took 0, 1, 2, ... hops.
     pub(crate) histogram: Vec<u64>,
+    /// Entries that a member holds for it on average; null where that is not known.
+    pub(crate) state: Option<f64>,
+    /// What a member sends on average to keep them right; null where that is not known.
+    pub(crate) upkeep_bytes_per_s: Option<f64>,
 }
 
 /// `ring`.

@@ -117,6 +117,8 @@ fn row() -> HopRowJson {
         available: true,
         chi_square_p: Some(1.0),
         histogram: vec![1],
+        state: Some(1.0),
+        upkeep_bytes_per_s: Some(1.0),
     }
 }
 

@@ -10,6 +10,8 @@ const SERIES: usize = LIGHT.len();
 const BACKGROUND: [&str; 2] = ["#ffffff", "#15181c"];
 const INKS: [&str; 2] = ["#1d2126", "#e4e7eb"];
 const GRIDS: [&str; 2] = ["#d9dde2", "#3a4048"];
+/// Lines that are read, such as that of a circle.
+const RULES: [&str; 2] = ["#8a929b", "#7b838c"];
 const LIGHT: [&str; 8] =
     ["#0b62a8", "#b45f06", "#2b7a3d", "#a3358c", "#c1272d", "#0d7a80", "#5b3fb0", "#5a5f66"];
 const DARK: [&str; 8] =
@@ -22,10 +24,26 @@ pub(super) const INK: (&str, &str) = ("fill", INKS[0]);
 /// The light colour of the grid.
 pub(super) const GRID: (&str, &str) = ("stroke", GRIDS[0]);
 
+/// The light colour of lines that are read.
+pub(super) const RULE: (&str, &str) = ("stroke", RULES[0]);
+
+/// The light colour of lines over bars: that of words.
+pub(super) const EDGE: (&str, &str) = ("stroke", INKS[0]);
+
+/// How the lines of a series are broken, so that they are told apart where they lie on each other and
+/// without colour; not at all: `None`.
+pub(super) fn dash(at: usize) -> Option<&'static str> {
+    const DASHES: [Option<&str>; 4] = [None, Some("7 4"), Some("2 3"), Some("10 3 2 3")];
+    DASHES[at % DASHES.len()]
+}
+
 /// The style sheet: it only says what is different on a dark background.
 pub(super) fn style() -> String {
-    let [back, ink, grid] = [BACKGROUND[1], INKS[1], GRIDS[1]];
-    let mut rules = format!(".back{{fill:{back}}}.ink{{fill:{ink}}}.grid{{stroke:{grid}}}");
+    let [back, ink, grid, rule] = [BACKGROUND[1], INKS[1], GRIDS[1], RULES[1]];
+    let mut rules = format!(
+        ".back{{fill:{back}}}.ink{{fill:{ink}}}.edge{{stroke:{ink}}}.grid{{stroke:{grid}}}\
+         .rule{{stroke:{rule}}}"
+    );
     for (at, color) in DARK.iter().enumerate() {
         rules.push_str(&format!(".{}{{color:{color}}}", class(at)));
     }
@@ -140,6 +158,9 @@ mod tests {
             for color in colors {
                 assert!(contrast(color, background) >= 3.0, "{color} on {background}");
             }
+        }
+        for (rule, background) in RULES.into_iter().zip(BACKGROUND) {
+            assert!(contrast(rule, background) >= 3.0, "{rule} on {background}");
         }
         for (ink, background) in INKS.into_iter().zip(BACKGROUND) {
             assert!(contrast(ink, background) >= 7.0, "words are read");

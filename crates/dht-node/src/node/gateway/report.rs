@@ -48,6 +48,7 @@ pub(super) async fn neighborhood(shared: &Arc<Shared>) -> Result<ClientResponse,
         fingers,
         map: 0,
         upkeep: shared.upkeep.report(),
+        depth_back: u16::try_from(shared.list_len_back()).unwrap_or(u16::MAX),
     }))
 }
 
