@@ -56,6 +56,52 @@ fn a_lookup_shows_its_path_along_the_successors() {
         }
     }
     assert!(hops_seen.len() > 2, "keys and askers were all alike: {hops_seen:?}");
+    it_is_drawn(&cluster, &ids);
+    it_is_compared(&cluster);
+}
+
+/// The way stands on a circle among all members, in eighty columns and twenty-four lines.
+fn it_is_drawn(cluster: &Cluster, ids: &[String]) {
+    let args = ["lookup", "some key 3", "--depth", "1", "--draw"];
+    let said = cluster.json(2, &args);
+    let places = said["places"].as_array().expect("a list");
+    let of_role = |role: &str| places.iter().filter(|place| place["role"] == role).count();
+    assert_eq!((places.len(), of_role("key"), of_role("asker")), (ids.len() + 1, 1, 1), "{said}");
+    assert_eq!(said["complete"], true, "{said}");
+    let steps: usize = places.iter().map(|at| at["steps"].as_array().map_or(0, Vec::len)).sum();
+    assert_eq!(said["hops"], steps, "{said}");
+    let text = cluster.client(2, &args).expect(0);
+    let drawn = String::from_utf8(text.stdout.clone()).expect("UTF-8");
+    assert!(drawn.lines().count() <= 23 && drawn.lines().all(|line| line.len() <= 80), "{text}");
+    assert!(!drawn.contains('\u{1b}'), "no colour where there is no terminal: {text}");
+    let owner = said["owner"]["id"].as_str().expect("hex");
+    assert!(drawn.contains(&owner[..8]) && drawn.contains("K  key"), "{text}");
+    cluster.client(2, &[&args[..], &["--compare"]].concat()).expect(2);
+}
+
+/// Every node of every way tells what it chose from, and the chosen one is among it.
+fn it_is_compared(cluster: &Cluster) {
+    let args = ["lookup", "some key 3", "--depth", "2", "--compare"];
+    let said = cluster.json(2, &args);
+    let rows = said["routings"].as_array().expect("a list");
+    let names: Vec<&str> = rows.iter().filter_map(|row| row["routing"].as_str()).collect();
+    assert!(names.starts_with(&["successors", "both-ways", "fingers"]), "{said}");
+    for row in rows.iter().filter(|row| row["routing"] != "full") {
+        assert_eq!((&row["depth"], &row["owner"]), (&2.into(), &rows[0]["owner"]), "{said}");
+        let (last, steps) = row["steps"].as_array().and_then(|all| all.split_last()).expect("one");
+        assert_eq!((&row["hops"], &last["why"]), (&steps.len().into(), &"mine".into()), "{row}");
+        for step in steps {
+            let entries = step["entries"].as_array().expect("a list");
+            let taken: Vec<&Value> = entries.iter().filter(|one| one["chosen"] == true).collect();
+            assert_eq!((&step["listed"], taken.len()), (&true.into(), 1), "{step}");
+            assert_eq!(taken[0]["id"], step["chosen"]["id"], "{step}");
+            let near = entries.iter().filter(|one| one["list"] == "successor").count();
+            assert!(near <= 2 && step["why"] != "otherwise", "{step}");
+        }
+    }
+    let text = cluster.client(2, &args).expect(0);
+    let told = String::from_utf8_lossy(&text.stdout);
+    assert!(told.contains("both-ways, depth 2") && told.contains("owns the key"), "{text}");
 }
 
 /// `hops` lays what was measured beside the formula; `stats` counts each lookup once.

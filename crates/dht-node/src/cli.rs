@@ -2,6 +2,7 @@
 
 mod address;
 mod args;
+mod circle;
 mod commands;
 mod complaint;
 mod deadline;

@@ -16,7 +16,8 @@ pub(crate) use files::{
     ChunkJson, GetJson, InfoJson, ListJson, ListedJson, PutJson, RemoveJson, ReplicaJson,
 };
 pub(crate) use measure::{
-    DetourJson, HopRowJson, HopsJson, LookupJson, MemberJson, ProblemJson, RingJson, StepJson,
+    ChoiceJson, CompareJson, ComparedJson, DetourJson, DrawnJson, EntryJson, HopRowJson, HopsJson,
+    LookupJson, MemberJson, PlaceJson, ProblemJson, RingJson, StepJson,
 };
 pub(crate) use node::{
     AtRiskJson, CompletionsJson, DemoFileJson, DemoJson, DiskJson, HopCountsJson, IdJson,

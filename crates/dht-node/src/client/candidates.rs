@@ -32,6 +32,16 @@ pub struct Candidate {
 /// for the routing has its successor list. A map of all members is not listed.
 pub fn candidates(report: &NeighborhoodReport, routing: Routing, depth: u16) -> Vec<Candidate> {
     let depth = usize::from(depth.max(1));
+    within(report, routing, depth, depth)
+}
+
+/// The same with so many successors and so many predecessors.
+pub(super) fn within(
+    report: &NeighborhoodReport,
+    routing: Routing,
+    ahead: usize,
+    back: usize,
+) -> Vec<Candidate> {
     let routing = if report.routings.contains(&routing) { routing } else { Routing::Successors };
     let mut seen = BTreeSet::from([report.contact.id]);
     let mut found = Vec::new();
@@ -41,11 +51,11 @@ pub fn candidates(report: &NeighborhoodReport, routing: Routing, depth: u16) -> 
         }
     };
     if routing != Routing::Full {
-        let window = report.successors.iter().take(depth).enumerate();
+        let window = report.successors.iter().take(ahead).enumerate();
         window.for_each(|(at, contact)| add(Listed::Successor(at), contact));
     }
     if routing == Routing::BothWays {
-        let window = report.predecessors.iter().take(depth).enumerate();
+        let window = report.predecessors.iter().take(back).enumerate();
         window.for_each(|(at, contact)| add(Listed::Predecessor(at), contact));
     }
     if routing == Routing::Fingers {

@@ -5,6 +5,7 @@
 //! is the asker of its lookups: hops count from there.
 
 mod candidates;
+mod choice;
 mod config;
 mod connect;
 mod error;
@@ -23,7 +24,7 @@ use std::time::Duration;
 
 use dht_core::message::Hello;
 use dht_core::message::client::{
-    ClientErrorCode, FileReport, InfoReport, ListedKey, LookupReport, PutReport,
+    ClientErrorCode, FileReport, InfoReport, ListedKey, LookupReport, NeighborhoodReport, PutReport,
 };
 use dht_core::register::{Key, OperationId};
 use dht_core::stats::StatsReport;
@@ -34,6 +35,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 pub use candidates::{
     Candidate, Listed, candidates, entries_held, upkeep_between, upkeep_bytes_per_s,
 };
+pub use choice::{Choice, Why, choices};
 pub use config::{ClientConfig, DEFAULT_TIMEOUT, MAX_NODES};
 pub use error::{Attempt, AttemptError, ClientError, Doing};
 pub(crate) use exact::without_dust;
@@ -45,7 +47,10 @@ pub use transfer::{PutOptions, new_operation};
 pub use walk::{MAX_WALK, Walk, WalkedMember};
 
 #[cfg(test)]
-pub(crate) use candidates::tests as testing;
+pub(crate) mod testing {
+    pub(crate) use super::candidates::tests::{contact, report};
+    pub(crate) use super::choice::tests::lookup;
+}
 pub(crate) use error::hex;
 use pace::Pace;
 
@@ -100,6 +105,12 @@ impl Client {
     /// Another member of the ring, by what a list says of it.
     pub async fn dial(&self, contact: &Contact) -> Result<Member, ClientError> {
         connect::to_contact(&self.endpoint, self.pace, contact).await
+    }
+
+    /// What another member says of its lists and its load, by what a list says of it; `None` if it does
+    /// not answer within seconds, or another one does.
+    pub async fn neighborhood_of(&self, contact: &Contact) -> Option<NeighborhoodReport> {
+        walk::ask(self, contact).await
     }
 
     /// Ends the connections in order: uploads under way are told that they will not be completed.

@@ -168,7 +168,8 @@ async fn ask_the_unmet(client: &Client, trail: &mut Trail) {
     }
 }
 
-async fn ask(client: &Client, contact: &Contact) -> Option<NeighborhoodReport> {
+/// One member's report, if it gives it in time.
+pub(super) async fn ask(client: &Client, contact: &Contact) -> Option<NeighborhoodReport> {
     let member = tokio::time::timeout(DIAL_WITHIN, client.dial(contact)).await.ok()?.ok()?;
     // A connection may lead to one that died without a word.
     let report = tokio::time::timeout(ANSWER_WITHIN, member.neighborhood()).await.ok()?.ok()?;

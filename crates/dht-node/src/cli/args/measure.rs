@@ -20,8 +20,11 @@ pub(crate) struct LookupArgs {
     /// With how many entries of the list [default: the member's own]
     #[arg(long, value_name = "K", value_parser = depth())]
     pub(crate) depth: Option<u16>,
-    /// All routings side by side (not built yet)
-    #[arg(long, hide = true)]
+    /// Draw the path on a circle: the ring's members, where it is small, and numbered steps
+    #[arg(long, conflicts_with = "compare")]
+    pub(crate) draw: bool,
+    /// The same key under all routings, each step with the entries it could choose from
+    #[arg(long, conflicts_with = "routing")]
     pub(crate) compare: bool,
 }
 

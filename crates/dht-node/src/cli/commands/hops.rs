@@ -87,8 +87,7 @@ pub(super) async fn measure(
 async fn ask_again(client: &Client, walk: &Walk) -> Vec<NeighborhoodReport> {
     let mut all = Vec::new();
     for member in &walk.members {
-        let asked = async { client.dial(member.contact()).await?.neighborhood().await };
-        if let Ok(mut now) = asked.await {
+        if let Some(mut now) = client.neighborhood_of(member.contact()).await {
             now.upkeep = upkeep_between(&member.report.upkeep, &now.upkeep);
             all.push(now);
         }

@@ -1,4 +1,7 @@
-//! `lookup`: who owns a key, and the way there.
+//! `lookup`: who owns a key, and the way there: as a table, on a circle, or under all routings.
+
+mod compare;
+mod draw;
 
 use dht_core::message::client::{DetourReason, LookupFailure, LookupReport};
 use dht_core::register::Key;
@@ -13,14 +16,21 @@ use crate::cli::units::{count, show_micros};
 use crate::client::LookupTarget;
 
 pub(super) fn run(globals: &Globals, args: &LookupArgs, output: Output) -> Result<Exit, Failure> {
-    if args.compare {
-        return Err(Failure::not_built("--compare", "only the routing `successors` is built"));
-    }
     let routing = args.routing.as_deref().map(routing_named).transpose()?;
     let key =
         parse_key(&args.key, args.key_hex).map_err(|error| Failure::usage(error.to_string()))?;
     let target = LookupTarget { id: key.id(), routing, depth: args.depth };
     with_client(globals, async |client| {
+        if args.compare {
+            let json = compare::gather(client, &key, args.depth, output).await?;
+            output.result(&json, || compare::for_people(&json, &key, output))?;
+            return Ok(Exit::Done);
+        }
+        if args.draw {
+            let json = draw::gather(client, &key, target, output).await?;
+            output.result(&json, || draw::for_people(&json, &key))?;
+            return Ok(Exit::Done);
+        }
         let json = shape(&key, client.lookup(target).await?)?;
         output.result(&json, || for_people(&json, &key, output))?;
         Ok(Exit::Done)
@@ -39,14 +49,6 @@ fn shape(key: &Key, report: LookupReport) -> Result<LookupJson, Failure> {
             fell_back: step.fell_back,
         })
         .collect();
-    let detours: Vec<DetourJson> = report
-        .detours
-        .iter()
-        .map(|detour| DetourJson {
-            peer: PeerJson::of(&detour.contact),
-            reason: word(detour.reason),
-        })
-        .collect();
     Ok(LookupJson {
         key: KeyJson::of(key.as_bytes()),
         id: report.id,
@@ -57,9 +59,18 @@ fn shape(key: &Key, report: LookupReport) -> Result<LookupJson, Failure> {
         asker: PeerJson::of(&report.asker),
         owner: PeerJson::of(owner),
         path,
-        detours,
+        detours: detours(&report),
         elapsed_us: report.elapsed_us,
     })
+}
+
+/// The failed contacts of a lookup.
+fn detours(report: &LookupReport) -> Vec<DetourJson> {
+    let told = report.detours.iter().map(|detour| DetourJson {
+        peer: PeerJson::of(&detour.contact),
+        reason: word(detour.reason),
+    });
+    told.collect()
 }
 
 fn nobody(key: &Key, report: &LookupReport) -> Failure {

@@ -58,6 +58,104 @@ pub(crate) struct DetourJson {
     pub(crate) reason: &'static str,
 }
 
+/// `lookup --draw`.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct DrawnJson {
+    /// The lookup.
+    #[serde(flatten)]
+    pub(crate) lookup: LookupJson,
+    /// Whether all members of the ring are among the places.
+    pub(crate) complete: bool,
+    /// What was drawn, clockwise from the top.
+    pub(crate) places: Vec<PlaceJson>,
+}
+
+/// One place of a drawing.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct PlaceJson {
+    /// Its point.
+    pub(crate) id: Id,
+    /// Its share of the circle from the top, clockwise.
+    pub(crate) at: f64,
+    /// `key`, `asker`, `owner`, `step` or `member`: the first of them that it is.
+    pub(crate) role: &'static str,
+    /// Numbers of the steps that end there.
+    pub(crate) steps: Vec<usize>,
+}
+
+/// `lookup --compare`.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct CompareJson {
+    /// The key.
+    #[serde(flatten)]
+    pub(crate) key: KeyJson,
+    /// The key's point.
+    pub(crate) id: Id,
+    /// Who asked.
+    pub(crate) asker: PeerJson,
+    /// The same lookup under each routing.
+    pub(crate) routings: Vec<ComparedJson>,
+}
+
+/// One lookup among others.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ComparedJson {
+    /// How it was routed.
+    pub(crate) routing: &'static str,
+    /// With how many entries.
+    pub(crate) depth: u16,
+    /// Steps from node to node.
+    pub(crate) hops: u32,
+    /// Contacts that failed.
+    pub(crate) timeouts: u64,
+    /// Who owns the point; null if nobody was found.
+    pub(crate) owner: Option<PeerJson>,
+    /// From start to end, in microseconds.
+    pub(crate) elapsed_us: u64,
+    /// The nodes of the way, the asker first.
+    pub(crate) steps: Vec<ChoiceJson>,
+    /// Failed contacts.
+    pub(crate) detours: Vec<DetourJson>,
+}
+
+/// What one node of the way chose from.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ChoiceJson {
+    /// The node.
+    #[serde(flatten)]
+    pub(crate) peer: PeerJson,
+    /// How far the key lies ahead of it, as a share of the circle.
+    pub(crate) key_ahead: f64,
+    /// Whom the lookup asked next; null at the end.
+    pub(crate) chosen: Option<PeerJson>,
+    /// What made the choice.
+    pub(crate) why: &'static str,
+    /// Whether the chosen one is among the entries now; null where nobody was chosen.
+    pub(crate) listed: Option<bool>,
+    /// What the node says it can choose from.
+    pub(crate) entries: Vec<EntryJson>,
+}
+
+/// One entry of a list.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct EntryJson {
+    /// `successor`, `predecessor` or `finger`.
+    pub(crate) list: &'static str,
+    /// Its place there from 0; the exponent of a finger.
+    pub(crate) place: usize,
+    /// Who.
+    #[serde(flatten)]
+    pub(crate) peer: PeerJson,
+    /// How far it lies ahead of the node, as a share of the circle.
+    pub(crate) ahead: f64,
+    /// Whether it lies before the key, as seen from the node.
+    pub(crate) before_key: bool,
+    /// It did not answer the asker on the way.
+    pub(crate) failed: bool,
+    /// It was chosen.
+    pub(crate) chosen: bool,
+}
+
 /// `hops`.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct HopsJson {

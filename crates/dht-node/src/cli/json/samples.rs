@@ -98,6 +98,42 @@ fn lookup() -> LookupJson {
     }
 }
 
+fn drawn() -> DrawnJson {
+    let place = PlaceJson { id: id(), at: 0.5, role: "step", steps: vec![1] };
+    DrawnJson { lookup: lookup(), complete: true, places: vec![place] }
+}
+
+fn compare() -> CompareJson {
+    let entry = EntryJson {
+        list: "successor",
+        place: 0,
+        peer: peer(),
+        ahead: 0.5,
+        before_key: true,
+        failed: false,
+        chosen: true,
+    };
+    let choice = ChoiceJson {
+        peer: peer(),
+        key_ahead: 0.5,
+        chosen: Some(peer()),
+        why: "farthest",
+        listed: Some(true),
+        entries: vec![entry],
+    };
+    let compared = ComparedJson {
+        routing: "successors",
+        depth: 1,
+        hops: 1,
+        timeouts: 1,
+        owner: Some(peer()),
+        elapsed_us: 1,
+        steps: vec![choice],
+        detours: vec![DetourJson { peer: peer(), reason: "timed_out" }],
+    };
+    CompareJson { key: key(), id: id(), asker: peer(), routings: vec![compared] }
+}
+
 fn row() -> HopRowJson {
     HopRowJson {
         routing: "successors",
@@ -339,6 +375,8 @@ fn all() -> Vec<(&'static str, Value)> {
         ("rm", value(remove)),
         ("ls", value(list())),
         ("lookup", value(lookup())),
+        ("lookup --draw", value(drawn())),
+        ("lookup --compare", value(compare())),
         ("hops", value(hops)),
         ("ring", value(ring())),
         ("stats", value(stats())),
