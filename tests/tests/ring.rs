@@ -58,6 +58,7 @@ fn a_lookup_shows_its_path_along_the_successors() {
     assert!(hops_seen.len() > 2, "keys and askers were all alike: {hops_seen:?}");
     it_is_drawn(&cluster, &ids);
     it_is_compared(&cluster);
+    the_ring_is_drawn(&cluster, &ids);
 }
 
 /// The way stands on a circle among all members, in eighty columns and twenty-four lines.
@@ -77,6 +78,35 @@ fn it_is_drawn(cluster: &Cluster, ids: &[String]) {
     let owner = said["owner"]["id"].as_str().expect("hex");
     assert!(drawn.contains(&owner[..8]) && drawn.contains("K  key"), "{text}");
     cluster.client(2, &[&args[..], &["--compare"]].concat()).expect(2);
+}
+
+/// The whole ring as a picture with lookups, and as a graph.
+fn the_ring_is_drawn(cluster: &Cluster, ids: &[String]) {
+    let path = |name: &str| cluster.path(name).to_string_lossy().into_owned();
+    let (svg, dot) = (path("ring.svg"), path("ring.dot"));
+    let args = ["ring", "--svg", &svg, "--lookups", "5", "--depth", "1", "--dot", &dot];
+    let said = cluster.json(1, &args);
+    let lookups = said["lookups"].as_array().expect("a list");
+    assert_eq!(lookups.len(), 5, "{said}");
+    for lookup in lookups {
+        let owner = owner_of(ids, lookup["id"].as_str().expect("hex"));
+        assert_eq!((&lookup["owner"], &lookup["depth"]), (&ids[owner].as_str().into(), &1.into()));
+        assert_eq!(lookup["hops"], lookup["path"].as_array().map_or(0, Vec::len), "{lookup}");
+    }
+    let picture = std::fs::read_to_string(&svg).expect("it was written");
+    assert!(picture.starts_with("<svg ") && picture.ends_with("</svg>\n"), "{picture}");
+    assert!(picture.contains("5 lookups at random, successors at depth 1"), "{picture}");
+    assert!(ids.iter().all(|id| picture.contains(&format!(">{}</text>", &id[..8]))), "{picture}");
+    let graph = std::fs::read_to_string(&dot).expect("it was written");
+    let printed = cluster.client(1, &["ring", "--dot"]).expect(0).stdout;
+    for graph in [graph, String::from_utf8(printed).expect("UTF-8")] {
+        assert!(graph.starts_with("digraph \"default\" {") && graph.ends_with("}\n"), "{graph}");
+        // Every list has all others, and everybody a predecessor.
+        let links = ids.len() * (ids.len() - 1) + ids.len();
+        assert!(graph.matches(" -> ").count() >= links, "{graph}");
+    }
+    cluster.client(1, &["ring", "--dot", "--json"]).expect(2);
+    cluster.client(1, &["ring", "--svg", &svg, "--dot", &svg]).expect(2);
 }
 
 /// Every node of every way tells what it chose from, and the chosen one is among it.

@@ -17,7 +17,7 @@ pub(crate) use files::{
 };
 pub(crate) use measure::{
     ChoiceJson, CompareJson, ComparedJson, DetourJson, DrawnJson, EntryJson, HopRowJson, HopsJson,
-    LookupJson, MemberJson, PlaceJson, ProblemJson, RingJson, StepJson,
+    LookupJson, MemberJson, PlaceJson, ProblemJson, RingJson, RingLookupJson, StepJson,
 };
 pub(crate) use node::{
     AtRiskJson, CompletionsJson, DemoFileJson, DemoJson, DiskJson, HopCountsJson, IdJson,

@@ -6,10 +6,12 @@
 mod axis;
 mod palette;
 mod panels;
+mod ring;
 mod svg;
 
 pub(crate) use axis::{Axis, Scale, Unit, with_commas};
 pub(crate) use panels::{Bars, Cell, Panels, Row};
+pub(crate) use ring::{RingPicture, Spot, Way};
 
 use palette::Marker;
 use svg::{Svg, px};

@@ -48,12 +48,21 @@ pub(crate) struct HopsArgs {
 /// Arguments of `ring`.
 #[derive(Clone, Debug, Args)]
 pub(crate) struct RingArgs {
-    /// A picture (not built yet)
-    #[arg(long, value_name = "FILE", hide = true)]
+    /// Draws the ring as a picture: an SVG file, which is replaced if it is there
+    #[arg(long, value_name = "FILE.svg")]
     pub(crate) svg: Option<PathBuf>,
-    /// A graph for Graphviz (not built yet)
-    #[arg(long, hide = true)]
-    pub(crate) dot: bool,
+    /// Lookups that are made and drawn in the picture
+    #[arg(long, value_name = "N", default_value_t = 8, requires = "svg", value_parser = clap::value_parser!(u32).range(0..=64))]
+    pub(crate) lookups: u32,
+    /// How they are routed [default: each asker's own]
+    #[arg(long, value_name = "R", requires = "svg")]
+    pub(crate) routing: Option<String>,
+    /// With how many entries [default: each asker's own]
+    #[arg(long, value_name = "K", requires = "svg", value_parser = depth())]
+    pub(crate) depth: Option<u16>,
+    /// The links as a graph for Graphviz, to FILE, or instead of the table to stdout
+    #[arg(long, value_name = "FILE", num_args = 0..=1, default_missing_value = "-")]
+    pub(crate) dot: Option<PathBuf>,
 }
 
 /// Arguments of `stats`.

@@ -1,33 +1,95 @@
-//! `ring`: the walk from member to member.
+//! `ring`: the walk from member to member, as a table, a picture or a graph.
 
-use super::with_client;
+mod dot;
+mod picture;
+
+use std::path::Path;
+
+use super::{builtin_routing, with_client};
 use crate::cli::args::{Globals, RingArgs};
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::json::{MemberJson, PeerJson, ProblemJson, RingJson};
+use crate::cli::json::{MemberJson, PeerJson, ProblemJson, RingJson, RingLookupJson};
 use crate::cli::output::{Output, table_text};
+use crate::cli::target::Target;
 use crate::cli::units::{count, show_bytes};
 use crate::client::{IdentityReport, Walk};
+use picture::Drawn;
 
 pub(super) fn run(globals: &Globals, args: &RingArgs, output: Output) -> Result<Exit, Failure> {
-    if args.svg.is_some() {
-        return Err(Failure::not_built("--svg", "--json gives members, arcs and links"));
-    }
-    if args.dot {
-        return Err(Failure::not_built("--dot", "--json gives members, arcs and links"));
-    }
+    let files = Files::choose(args, output)?;
+    let routing = args.routing.as_deref().map(builtin_routing).transpose()?;
+    let drawn = Drawn { lookups: args.lookups, routing, depth: args.depth };
     with_client(globals, async |client| {
         let progress = output.progress();
         progress.message("walking");
         let identity = client.identify().await?;
         let walk = client.walk().await?;
         drop(progress);
-        let json = shape(identity, walk);
+        let mut lookups = None;
+        if let Some((path, target)) = &files.svg {
+            let made = picture::look_up(client, &walk, drawn, output).await?;
+            let picture = picture::of(&identity.ring_name, &walk, &made, drawn.lookups);
+            target.write(picture.svg().as_bytes())?;
+            output.note(&format!("picture in {}", path.display()));
+            lookups = Some(made);
+        }
+        match &files.dot {
+            Some(Dot::Stdout) => {
+                output.text(&dot::text(&identity.ring_name, &walk))?;
+                return Ok(Exit::Done);
+            }
+            Some(Dot::File(path, target)) => {
+                target.write(dot::text(&identity.ring_name, &walk).as_bytes())?;
+                output.note(&format!("graph in {}", path.display()));
+            }
+            None => {}
+        }
+        let json = shape(identity, walk, lookups);
         output.result(&json, || for_people(&json, output))?;
         Ok(Exit::Done)
     })
 }
 
-fn shape(identity: IdentityReport, walk: Walk) -> RingJson {
+/// Where pictures and graphs go, found out before anybody is asked.
+struct Files<'a> {
+    svg: Option<(&'a Path, Target)>,
+    dot: Option<Dot<'a>>,
+}
+
+enum Dot<'a> {
+    Stdout,
+    File(&'a Path, Target),
+}
+
+impl<'a> Files<'a> {
+    fn choose(args: &'a RingArgs, output: Output) -> Result<Files<'a>, Failure> {
+        let choose = |path: &'a Path| -> Result<(&'a Path, Target), Failure> {
+            let target = Target::choose(path, true)?;
+            target.check()?;
+            Ok((path, target))
+        };
+        let svg = args.svg.as_deref().map(choose).transpose()?;
+        let dot = match args.dot.as_deref() {
+            None => None,
+            Some(path) if path == Path::new("-") && output.is_json() => {
+                return Err(Failure::usage(
+                    "--dot with --json needs a FILE: stdout is for the JSON",
+                ));
+            }
+            Some(path) if path == Path::new("-") => Some(Dot::Stdout),
+            Some(path) => choose(path).map(|(path, target)| Some(Dot::File(path, target)))?,
+        };
+        match (&svg, &dot) {
+            (Some((path, svg)), Some(Dot::File(_, dot))) if svg.is_same(dot) => {
+                let path = path.display();
+                Err(Failure::usage(format!("--svg and --dot both name {path}; name two files")))
+            }
+            _ => Ok(Files { svg, dot }),
+        }
+    }
+}
+
+fn shape(identity: IdentityReport, walk: Walk, lookups: Option<Vec<RingLookupJson>>) -> RingJson {
     let members = walk
         .members
         .iter()
@@ -61,6 +123,7 @@ fn shape(identity: IdentityReport, walk: Walk) -> RingJson {
         complete: walk.complete,
         members,
         problems,
+        lookups,
     }
 }
 

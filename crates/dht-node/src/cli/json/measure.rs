@@ -228,6 +228,27 @@ pub(crate) struct RingJson {
     pub(crate) members: Vec<MemberJson>,
     /// What is wrong with the links.
     pub(crate) problems: Vec<ProblemJson>,
+    /// Lookups made for a picture; null without one.
+    pub(crate) lookups: Option<Vec<RingLookupJson>>,
+}
+
+/// A lookup that was drawn.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct RingLookupJson {
+    /// The point.
+    pub(crate) id: Id,
+    /// How it was routed.
+    pub(crate) routing: &'static str,
+    /// With how many entries.
+    pub(crate) depth: u16,
+    /// Who asked.
+    pub(crate) asker: Id,
+    /// Who owns the point.
+    pub(crate) owner: Id,
+    /// Steps from node to node.
+    pub(crate) hops: u32,
+    /// The nodes contacted in order, without the asker.
+    pub(crate) path: Vec<Id>,
 }
 
 /// One member of a ring.

@@ -175,6 +175,15 @@ fn ring() -> RingJson {
         complete: true,
         members: vec![member],
         problems: vec![ProblemJson { kind: "dead_link", id: id(), message: text() }],
+        lookups: Some(vec![RingLookupJson {
+            id: id(),
+            routing: "successors",
+            depth: 1,
+            asker: id(),
+            owner: id(),
+            hops: 1,
+            path: vec![id()],
+        }]),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::svg::{Svg, px};
 
 /// So many colours are told apart; then they begin again, with other markers.
-const SERIES: usize = LIGHT.len();
+pub(super) const SERIES: usize = LIGHT.len();
 
 /// The light form is what readers without style sheets see. Each colour has the contrast of 3 to 1
 /// to its background that WCAG 2.2, section 1.4.11, asks of graphics; a test calculates it.
