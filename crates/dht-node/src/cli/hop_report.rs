@@ -53,7 +53,7 @@ impl HopRecord<'_> {
             rings: None,
             seed: json.seed,
             routing: row.routing,
-            depth: Some(row.depth),
+            depth: row.depth,
             mean: row.mean,
             stderr: row.stderr,
             stddev: row.stddev,

@@ -185,7 +185,8 @@ impl Step<'_> {
 
     fn why(&self, report: &NeighborhoodReport, entries: &[Candidate], chosen: Id) -> Why {
         let (me, kept) = (report.contact.id, self.kept(report));
-        if kept == Routing::Full && !self.is_past(me) {
+        // Whoever is asked goes by its lists.
+        if kept == Routing::Full && me == self.asker {
             return Why::Map;
         }
         if let Ok(hop) = self.rule(report)
@@ -231,6 +232,7 @@ impl Step<'_> {
             Hop::Entry(_) if begins => Why::NearerAhead,
             Hop::Entry(_) => Why::Farthest,
             Hop::Finger(_) => Why::Finger,
+            Hop::Place(_) => Why::Map,
             Hop::Back(place) => {
                 let behind = report.predecessors.get(place + 1);
                 let is_before = |held: &Contact| held.id != key && !between(key, held.id, me);
@@ -252,6 +254,7 @@ fn at(report: &NeighborhoodReport, hop: Hop) -> Option<&Contact> {
         Hop::Back(0) => report.predecessors.first().or(report.predecessor.as_ref()),
         Hop::Back(place) => report.predecessors.get(place),
         Hop::Finger(exponent) => finger(report, u8::try_from(exponent).ok()?),
+        Hop::Place(_) => None,
     }
 }
 

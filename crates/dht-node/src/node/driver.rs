@@ -41,13 +41,16 @@ pub(super) struct Seen {
     pub(super) snapshot: Snapshot,
     /// By their exponents, lowest first.
     pub(super) fingers: Vec<(u8, Contact)>,
+    /// How many members its map names.
+    pub(super) map: usize,
 }
 
 impl Seen {
     fn of(core: &Core) -> Seen {
         // Exponents lie below 160.
         let fingers = core.fingers().map(|(exponent, held)| (exponent as u8, held.clone()));
-        Seen { snapshot: core.snapshot(), fingers: fingers.collect() }
+        let (fingers, map) = (fingers.collect(), core.map().count());
+        Seen { snapshot: core.snapshot(), fingers, map }
     }
 }
 

@@ -21,6 +21,7 @@ pub(super) struct UpkeepMeter {
     began: Instant,
     links: AtomicU64,
     fingers: AtomicU64,
+    map: AtomicU64,
 }
 
 /// What a message of upkeep keeps right.
@@ -30,13 +31,15 @@ pub(super) enum Kept {
     Links,
     /// Fingers.
     Fingers,
+    /// The full map.
+    Map,
 }
 
 impl UpkeepMeter {
     /// Nothing was sent yet. `key` is the node's own.
     pub(super) fn new(key: &PeerKey) -> UpkeepMeter {
-        let (links, fingers) = (AtomicU64::new(0), AtomicU64::new(0));
-        UpkeepMeter { me: Id::of_place(key, 0), began: Instant::now(), links, fingers }
+        let [links, fingers, map] = [0; 3].map(AtomicU64::new);
+        UpkeepMeter { me: Id::of_place(key, 0), began: Instant::now(), links, fingers, map }
     }
 
     /// What this node's own request is for and what it takes, if it is one of upkeep. To be counted
@@ -58,6 +61,7 @@ impl UpkeepMeter {
         let counter = match kept {
             Kept::Links => &self.links,
             Kept::Fingers => &self.fingers,
+            Kept::Map => &self.map,
         };
         counter.fetch_add(bytes, Ordering::Relaxed);
     }
@@ -68,7 +72,7 @@ impl UpkeepMeter {
             span_ms: micros(self.began.elapsed()) / 1000,
             links: self.links.load(Ordering::Relaxed),
             fingers: self.fingers.load(Ordering::Relaxed),
-            map: 0,
+            map: self.map.load(Ordering::Relaxed),
         }
     }
 }
@@ -86,6 +90,11 @@ pub(super) fn kept_by(asker: Id, request: &Request) -> Option<Kept> {
         | Request::ProbeFor { .. }
         | Request::Leave { .. }
         | Request::Unify { .. } => Some(Kept::Links),
+        Request::MapReport { .. }
+        | Request::MapSpread { .. }
+        | Request::MapTell { .. }
+        | Request::MapPage { .. }
+        | Request::MapDigest { .. } => Some(Kept::Map),
         Request::Route(query) if is_of_finger(asker, query) => Some(Kept::Fingers),
         Request::Route(_)
         | Request::ReadRegister { .. }

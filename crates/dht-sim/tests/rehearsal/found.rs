@@ -164,6 +164,28 @@ fn a_lookup_makes_use_of_late_answers() {
     }
 }
 
+/// 14 told its head of itself and died before anybody else knew. Ways are so long that somebody waits for the one
+/// before it each time it looks for 14: it gave up every time, the head never heard of it, and kept its dead
+/// predecessor for ever.
+#[test]
+fn a_head_hears_from_who_is_kept_from_asking() {
+    for (before, after, joins, dies) in [
+        (257, 296, 5000, 5239),
+        (290, 314, 5000, 1016),
+        (202, 280, 7000, 3563),
+        (256, 252, 5000, 3018),
+    ] {
+        let text = format!(
+            "depth 8\ntimed\nring 7 18 76 107 110\nnetwork delay={before}..{} by-way\nwait 3000\nfail 7\n\
+             wait {joins}\njoin 14 via 107\nwait {dies}\ncrash 14\nnetwork delay={after}..{after} by-way\n\
+             until ideal 600000\n",
+            before + 20
+        );
+        let outcome = run(&parse(&text).expect("every line is a step"), 1);
+        assert!(outcome.ok, "line {}: {:#?}", outcome.step, outcome.problems);
+    }
+}
+
 /// Four neighbours go at once, where lists have two entries: the last list that the one before them is told of
 /// goes while it is on its way. The proofs know no messages, so this is a fault and not a broken promise.
 #[test]

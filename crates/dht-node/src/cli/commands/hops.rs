@@ -24,8 +24,13 @@ pub(super) use text::rows_for_people;
 /// The depths that are measured (`docs/cli.md`).
 pub(super) const DEPTHS: [u16; 5] = [1, 2, 4, 8, 16];
 /// The rows.
-const ROWS: [(Routing, &[u16]); 3] =
-    [(Routing::Successors, &DEPTHS), (Routing::BothWays, &DEPTHS), (Routing::Fingers, &[1, 16])];
+const ROWS: [(Routing, &[u16]); 4] = [
+    (Routing::Successors, &DEPTHS),
+    (Routing::BothWays, &DEPTHS),
+    (Routing::Fingers, &[1, 16]),
+    // Its depth means nothing where the map is right; where it is not, members step on by their heads.
+    (Routing::Full, &[1]),
+];
 
 pub(super) fn run(globals: &Globals, args: &HopsArgs, output: Output) -> Result<Exit, Failure> {
     let files = HopFiles::choose(args.plot.as_deref(), args.csv.as_deref())?;
@@ -65,7 +70,10 @@ pub(super) async fn measure(
     {
         let mut measured = None;
         if walk.serves(routing, depth) {
-            progress.message(&format!("{}, depth {depth}", routing.as_str()));
+            progress.message(&match routing {
+                Routing::Full => routing.as_str().to_owned(),
+                _ => format!("{}, depth {depth}", routing.as_str()),
+            });
             // Each row draws by itself: rows must not depend on which others are measured.
             let seed = seed.wrapping_add(u64::from(depth)).wrapping_add(256 * routing as u64);
             let plan = SurveyPlan { samples, seed, routing, depth };
@@ -99,7 +107,9 @@ async fn ask_again(client: &Client, walk: &Walk) -> Vec<NeighborhoodReport> {
 fn note_costs(row: &mut HopRowJson, members: &[NeighborhoodReport]) {
     let named = |routing: &Routing| routing.as_str() == row.routing;
     let Some(routing) = Routing::ALL.into_iter().find(named) else { return };
-    let held = members.iter().map(|member| Some(entries_held(member, routing, row.depth) as f64));
+    let held = members
+        .iter()
+        .map(|member| Some(entries_held(member, routing, row.depth.unwrap_or(1)) as f64));
     row.state = mean(held);
     row.upkeep_bytes_per_s =
         mean(members.iter().map(|member| upkeep_bytes_per_s(&member.upkeep, routing)));
@@ -117,7 +127,7 @@ fn row(walk: &Walk, routing: Routing, depth: u16, measured: Option<SurveyRow>) -
     };
     HopRowJson {
         routing: routing.as_str(),
-        depth,
+        depth: (routing != Routing::Full).then_some(depth),
         mean: hops.mean(),
         stderr: hops.standard_error(),
         stddev: hops.stddev(),

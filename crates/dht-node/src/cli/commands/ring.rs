@@ -5,7 +5,7 @@ mod picture;
 
 use std::path::Path;
 
-use super::{builtin_routing, with_client};
+use super::{routing_named, with_client};
 use crate::cli::args::{Globals, RingArgs};
 use crate::cli::exit::{Exit, Failure};
 use crate::cli::json::{MemberJson, PeerJson, ProblemJson, RingJson, RingLookupJson};
@@ -17,7 +17,7 @@ use picture::Drawn;
 
 pub(super) fn run(globals: &Globals, args: &RingArgs, output: Output) -> Result<Exit, Failure> {
     let files = Files::choose(args, output)?;
-    let routing = args.routing.as_deref().map(builtin_routing).transpose()?;
+    let routing = args.routing.as_deref().map(routing_named).transpose()?;
     let drawn = Drawn { lookups: args.lookups, routing, depth: args.depth };
     with_client(globals, async |client| {
         let progress = output.progress();

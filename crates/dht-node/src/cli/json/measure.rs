@@ -174,8 +174,8 @@ pub(crate) struct HopsJson {
 pub(crate) struct HopRowJson {
     /// Its name.
     pub(crate) routing: &'static str,
-    /// Entries used at each step.
-    pub(crate) depth: u16,
+    /// Entries used at each step; null of a full map.
+    pub(crate) depth: Option<u16>,
     /// Measured mean.
     pub(crate) mean: Option<f64>,
     /// Standard error of `mean`.

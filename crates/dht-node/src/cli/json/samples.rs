@@ -137,7 +137,7 @@ fn compare() -> CompareJson {
 fn row() -> HopRowJson {
     HopRowJson {
         routing: "successors",
-        depth: 1,
+        depth: Some(1),
         mean: Some(1.0),
         stderr: Some(1.0),
         stddev: Some(1.0),

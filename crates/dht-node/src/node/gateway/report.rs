@@ -24,9 +24,9 @@ pub(super) fn identity(shared: &Shared) -> ClientResponse {
 
 /// Answers `Neighborhood`.
 pub(super) async fn neighborhood(shared: &Arc<Shared>) -> Result<ClientResponse, ClientFailure> {
-    let (snapshot, fingers) = match shared.driver.seen().await {
-        Some(seen) => (seen.snapshot, seen.fingers),
-        None => (not_begun(shared), Vec::new()),
+    let (snapshot, fingers, map) = match shared.driver.seen().await {
+        Some(seen) => (seen.snapshot, seen.fingers, seen.map),
+        None => (not_begun(shared), Vec::new(), 0),
     };
     let usage = shared.disk.usage().await.map_err(|_| ClientFailure::disk())?;
     let keys = match snapshot.owned {
@@ -46,7 +46,7 @@ pub(super) async fn neighborhood(shared: &Arc<Shared>) -> Result<ClientResponse,
         addrs: contact.record.addrs.clone(),
         contact,
         fingers,
-        map: 0,
+        map: u32::try_from(map).unwrap_or(u32::MAX),
         upkeep: shared.upkeep.report(),
         depth_back: u16::try_from(shared.list_len_back()).unwrap_or(u16::MAX),
     }))

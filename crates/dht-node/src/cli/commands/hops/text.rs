@@ -16,7 +16,7 @@ fn bars(rows: &[HopRowJson], output: Output) -> String {
     for row in rows {
         table.add_row([
             row.routing.to_owned(),
-            row.depth.to_string(),
+            depth(row),
             mean(row),
             number(row.expected_here),
             row.state.map_or("-".to_owned(), |state| format!("{state:.1}")),
@@ -24,6 +24,10 @@ fn bars(rows: &[HopRowJson], output: Output) -> String {
         ]);
     }
     table_text(&table)
+}
+
+fn depth(row: &HopRowJson) -> String {
+    row.depth.map_or("-".to_owned(), |depth| depth.to_string())
 }
 
 /// A bar as long as the mean is beside the greatest one. One that is not zero shows.
@@ -58,7 +62,7 @@ fn figures(rows: &[HopRowJson], output: Output) -> String {
     for row in rows {
         table.add_row([
             row.routing.to_owned(),
-            row.depth.to_string(),
+            depth(row),
             mean(row),
             show_error(row.stderr),
             number(row.expected),
@@ -114,7 +118,7 @@ mod tests {
     fn row(routing: &'static str, depth: u16, mean: Option<f64>) -> HopRowJson {
         HopRowJson {
             routing,
-            depth,
+            depth: Some(depth),
             mean,
             stderr: mean.map(|_| 0.01),
             stddev: mean.map(|mean| mean / 2.0),
