@@ -28,7 +28,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let client = Client::connect(ClientConfig::new(members)).await?;
     for depth in [1, 2, 4, 8] {
         let id = Id::of_key(b"some key");
-        let target = LookupTarget { id, routing: None, depth: Some(depth) };
+        let target = LookupTarget { id, routing: None, depth: Some(depth), forwarding: None };
         let found = client.lookup(target).await?;
         println!("depth {depth}: {} hops", found.path.len());
         for step in &found.path {

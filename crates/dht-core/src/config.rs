@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::message::ring::Routing;
-use crate::message::{RingId, Routings};
+use crate::message::{Forwarding, RingId, Routings};
 use crate::planted::Planted;
 
 /// What belongs to a ring as a whole. Set when it is founded; whoever joins takes it over, and a
@@ -131,6 +131,13 @@ pub struct Config {
     pub max_deferred: usize,
     /// Most lookups and register operations of its own at once. 4096 by default (guess).
     pub max_operations: usize,
+    /// Who carries the lookups of clients and registers from node to node. Iterative by default: a dead hop
+    /// costs the asker one time-out that it sees, and nothing is kept for strangers
+    /// (`docs/decisions/0010-recursive-forwarding.md`).
+    pub forwarding: Forwarding,
+    /// Most lookups handed on that wait to be acknowledged, before those of others are answered "busy".
+    /// 1024 by default (guess: at one round trip of 100 ms each, 10,000 a second).
+    pub max_forwards: usize,
     /// Most lookup steps without an answer "mine": a ring that long at depth 1 is not usable, so
     /// more is a loop. 100,000 by default.
     pub max_hops: u32,
@@ -161,6 +168,8 @@ impl Default for Config {
             max_fetches: 4,
             max_deferred: 32,
             max_operations: 4096,
+            forwarding: Forwarding::Iterative,
+            max_forwards: 1024,
             max_hops: 100_000,
         }
     }
@@ -204,7 +213,14 @@ impl Config {
         range("max_remembered", self.max_remembered as u64, 1, 4096)?;
         range("max_fetches", self.max_fetches as u64, 1, 64)?;
         range("max_deferred", self.max_deferred as u64, 1, 4096)?;
+        range("max_forwards", self.max_forwards as u64, 1, 1_000_000)?;
         range("max_operations", self.max_operations as u64, 1, 1_000_000)
+    }
+
+    /// How long a lookup that was handed on may stay without an answer before its asker goes on by itself.
+    /// A third of the whole time: what is left is twice as long, as the iterative way is.
+    pub fn wait_for_handed(&self) -> Duration {
+        self.lookup_timeout / 3
     }
 
     /// How long to wait for an answer that needs a verdict about somebody else first: all direct

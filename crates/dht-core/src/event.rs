@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::Id;
 use crate::interval::{Interval, IntervalSet};
 use crate::manifest::{ChunkRef, ContentHash};
+use crate::message::Forwarding;
 use crate::message::client::{LookupReport, NodeState};
 use crate::message::ring::{Kind, Request, Response, Routing};
 use crate::peer::{Contact, PeerRecord};
@@ -137,6 +138,8 @@ pub enum Command {
         depth: Option<u16>,
         /// Whether it counts in the node's statistics.
         purpose: Purpose,
+        /// Who carries it from node to node; the node's own forwarding if none.
+        forwarding: Option<Forwarding>,
     },
     /// Read a register. [`Notice::Read`] follows.
     Read {

@@ -15,6 +15,7 @@
 pub mod config;
 pub mod event;
 mod fingers;
+mod forward;
 pub mod id;
 pub mod interval;
 mod links;

@@ -9,6 +9,7 @@ use crate::id::{Id, between};
 use crate::message::client::{
     Detour, DetourReason, LookupFailure, LookupReport, MAX_DETOURS, MAX_PATH, PathStep,
 };
+use crate::message::forward::HandedReport;
 use crate::message::ring::{MAX_FAILED, RouteAnswer, RouteQuery, Routing};
 use crate::peer::Contact;
 use crate::time::{Instant, micros};
@@ -42,6 +43,8 @@ pub struct LookupQuery {
     timeouts: u64,
     busy: u8,
     asking: Option<Contact>,
+    /// What became of it while members handed it on.
+    handed: Option<HandedReport>,
 }
 
 /// What a lookup wants next.
@@ -138,6 +141,7 @@ impl LookupQuery {
             timeouts: 0,
             busy: 0,
             asking: None,
+            handed: None,
         }
     }
 
@@ -240,6 +244,23 @@ impl LookupQuery {
         self.turn_back()
     }
 
+    /// The owner answered a question that members had handed on to it.
+    pub(crate) fn found_by_others(&mut self, hops: u32, timeouts: u32, report: HandedReport) {
+        self.hops = hops;
+        self.timeouts = self.timeouts.saturating_add(timeouts.into());
+        self.path.clear();
+        self.handed = Some(report);
+    }
+
+    /// Members handed the question on and came to nothing, or said nothing: its first step. Whom they found
+    /// silent is not asked.
+    pub(crate) fn go_on_alone(&mut self, report: HandedReport, timeouts: u32) -> LookupStep {
+        self.timeouts = self.timeouts.saturating_add(timeouts.into());
+        report.detours.iter().for_each(|held| self.avoid(held.place.id));
+        self.handed = Some(report);
+        self.start()
+    }
+
     /// How long it has been under way.
     pub fn elapsed(&self, now: Instant) -> Duration {
         now.since(self.started)
@@ -259,12 +280,19 @@ impl LookupQuery {
             detours: self.detours.clone(),
             elapsed_us: micros(self.elapsed(now)),
             failure: outcome.err(),
+            handed: self.handed.clone(),
         }
     }
 
     /// The last live node known to lie before the key.
     pub fn last_live(&self) -> Option<&Contact> {
         self.trail.last()
+    }
+
+    /// What is looked for, and how.
+    pub(crate) fn target(&self) -> LookupTarget {
+        let LookupQuery { key, routing, depth, want_list, .. } = *self;
+        LookupTarget { key, routing, depth, want_list }
     }
 
     /// The point looked for.
@@ -317,7 +345,7 @@ impl LookupQuery {
     /// Forgets how long it took and what it only reports; see [`crate::node::steer`].
     pub(crate) fn forget_time(&mut self) {
         self.started = Instant::ZERO;
-        (self.path, self.detours) = (Vec::new(), Vec::new());
+        (self.path, self.detours, self.handed) = (Vec::new(), Vec::new(), None);
         (self.hops, self.timeouts) = (0, 0);
     }
 

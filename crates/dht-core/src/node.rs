@@ -2,6 +2,7 @@
 
 mod data;
 mod fingers;
+mod forward;
 mod lookups;
 mod map;
 mod membership;
@@ -35,6 +36,7 @@ use crate::stats::{AtRisk, Counters};
 use crate::time::Instant;
 use crate::timer::Timer;
 
+use forward::Forwards;
 use lookups::Lookups;
 use map::Mapping;
 use membership::Joining;
@@ -50,6 +52,7 @@ pub struct Node {
     remembered: Remembered,
     joining: Joining,
     lookups: Lookups,
+    forwards: Forwards,
     fingers: Fingers,
     map: Map,
     mapping: Mapping,
@@ -101,6 +104,8 @@ pub struct Sizes {
     pub calls: usize,
     /// Lookups under way.
     pub lookups: usize,
+    /// Lookups handed on, and their ends, that nobody acknowledged yet.
+    pub forwards: usize,
     /// Fingers held.
     pub fingers: usize,
     /// Members that the full map names.
@@ -141,6 +146,7 @@ impl Node {
             remembered: Remembered::new(config.max_remembered),
             joining: Joining::default(),
             lookups: Lookups::default(),
+            forwards: Forwards::default(),
             fingers: Fingers::new(now),
             map: Map::default(),
             mapping: Mapping::default(),
@@ -292,6 +298,7 @@ impl Node {
         Sizes {
             calls: self.out.waiting_calls(),
             lookups: self.lookups.len(),
+            forwards: self.forwards.len(),
             fingers: self.fingers.len(),
             map: self.map.len(),
             events: self.spread.len() + self.mapping.len(),
@@ -331,8 +338,8 @@ impl Node {
                 self.ring.links_mut().set_me(renewed);
                 self.report_renewed();
             }
-            Command::Lookup { op, key, routing, depth, purpose } => {
-                self.look_up_for_driver(op, key, routing, depth, purpose);
+            Command::Lookup { op, key, routing, depth, purpose, forwarding } => {
+                self.look_up_for_driver(op, key, routing, depth, purpose, forwarding);
             }
             Command::Read { op, key } => self.operate(op, key, Task::Read),
             Command::Write { op, key, operation, value } => {
@@ -359,6 +366,7 @@ impl Node {
             Timer::MapUpkeep => self.look_after_map(),
             Timer::LookupDeadline(number) => self.on_lookup_deadline(number),
             Timer::LookupRetry(number) => self.retry_lookup(number),
+            Timer::Handed(number) => self.on_handed_timeout(number),
             Timer::Repair | Timer::RepairSoon => self.on_repair_timer(timer),
             Timer::HandoffPoll => self.poll_handoff(),
             Timer::QuorumDeadline(number) => self.quorum.on_deadline(&mut self.out, number),
@@ -426,6 +434,7 @@ impl Node {
         let waits = !matches!(
             call.owner,
             CallOwner::Lookup(_)
+                | CallOwner::Forward(_)
                 | CallOwner::Told
                 | CallOwner::Notify
                 | CallOwner::Join
@@ -485,6 +494,7 @@ impl Node {
                 let timing = self.timing(&call, connect_us);
                 self.on_lookup_answer(number, rpc, &call.to, outcome, timing);
             }
+            CallOwner::Forward(number) => self.on_forward_answer(number, &call.to, outcome),
             CallOwner::Probe(key) => match outcome {
                 Ok(Response::NotMember) => {
                     let verdict = self.liveness.gone(&call.to, out.now);

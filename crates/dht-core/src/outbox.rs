@@ -69,6 +69,8 @@ pub(crate) enum CallOwner {
     MapPage,
     /// A comparison of maps, of 2^n digests.
     MapDigest(u8),
+    /// A lookup is handed on, or its end is told.
+    Forward(u64),
 }
 
 /// Who gave the store a command and gets its answer.

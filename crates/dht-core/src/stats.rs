@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::message::RingId;
 use crate::message::client::NodeState;
+use crate::message::forward::Forwarding;
 use crate::message::ring::Routing;
 use crate::peer::Contact;
 
@@ -153,6 +154,19 @@ pub struct Counters {
     pub upkeep: UpkeepCounts,
     /// Upkeep of the copies.
     pub repair: RepairCounts,
+    /// Lookups that are handed on.
+    pub forwards: ForwardCounts,
+}
+
+/// Lookups that are handed on instead of driven by their askers.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct ForwardCounts {
+    /// Questions of others that were taken.
+    pub taken: u64,
+    /// Questions of others that were not: too many waited already.
+    pub refused: u64,
+    /// Lookups of this node's own that it had handed on and went on with by itself.
+    pub gave_up: u64,
 }
 
 /// Upkeep of the links.
@@ -265,6 +279,8 @@ pub struct StatsReport {
     pub disk: Option<DiskReport>,
     /// What it sent to keep its routing state right.
     pub upkeep_traffic: UpkeepTraffic,
+    /// Who carries the node's own lookups from node to node.
+    pub forwarding: Forwarding,
 }
 
 /// What a node sent since its start to keep its routing state right, by what it keeps: bytes of UDP

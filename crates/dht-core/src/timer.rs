@@ -44,6 +44,8 @@ pub(crate) enum Timer {
     QuorumDeadline(u64),
     /// A register operation tries again.
     QuorumRetry(u64),
+    /// A lookup that was handed on stays without an answer: its asker goes on by itself.
+    Handed(u64),
 }
 
 /// At most one deadline for each timer.

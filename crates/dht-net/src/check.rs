@@ -8,9 +8,10 @@ use std::sync::Arc;
 
 use dht_core::message::bulk::{ChunkRequest, ChunkResponse, MAX_CHUNK_LEN, MAX_CHUNKS};
 use dht_core::message::client::{
-    ClientRequest, ClientResponse, Detour, LookupReport, MAX_FINGERS, MAX_LISTED,
+    ClientRequest, ClientResponse, Detour, LookupReport, MAX_FINGERS, MAX_LISTED, MAX_PATH,
     NeighborhoodReport,
 };
+use dht_core::message::forward::{Forward, ForwardEnd, ForwardOutcome, HandedDetour, HandedStep};
 use dht_core::message::map::{MAX_MAP_DIGESTS, MAX_MAP_EVENTS, MAX_MAP_PAGE};
 use dht_core::message::ring::{
     MAX_CONTACTS, MAX_FAILED, MAX_PAGE, Neighbors, Request, Response, RouteAnswer, RouteQuery,
@@ -69,6 +70,8 @@ fn check_request(request: &mut Request, book: &RecordBook) -> bool {
         }
         Request::MapTell { events } => events.len() <= MAX_MAP_PAGE,
         Request::MapDigest { digests } => digests.len() <= MAX_MAP_DIGESTS,
+        Request::Forward(forward) => check_forward(forward, book),
+        Request::ForwardEnd(end) => check_forward_end(end, book),
         Request::ReadRegister { .. }
         | Request::Digest { .. }
         | Request::List { .. }
@@ -76,6 +79,26 @@ fn check_request(request: &mut Request, book: &RecordBook) -> bool {
         | Request::NotifySame { digest: _ }
         | Request::MapPage { after: _ } => true,
     }
+}
+
+/// Only the asker is ever dialled of all whom the question names.
+fn check_forward(forward: &mut Forward, book: &RecordBook) -> bool {
+    is_way_bounded(&forward.path, &forward.detours) && essential(&mut forward.asker, book)
+}
+
+fn check_forward_end(end: &mut ForwardEnd, book: &RecordBook) -> bool {
+    let is_bounded = is_way_bounded(&end.path, &end.detours);
+    match &mut end.outcome {
+        ForwardOutcome::Mine { predecessor, successors } => {
+            optional(predecessor, book);
+            is_bounded && list(successors, book)
+        }
+        ForwardOutcome::Stuck { reason: _ } => is_bounded,
+    }
+}
+
+fn is_way_bounded(path: &[HandedStep], detours: &[HandedDetour]) -> bool {
+    path.len() <= MAX_PATH && detours.len() <= MAX_FAILED
 }
 
 fn check_response(response: &mut Response, book: &RecordBook) -> bool {
@@ -202,6 +225,7 @@ fn check_lookup(report: &mut LookupReport, book: &RecordBook) -> bool {
             // One that did not answer may have been named by the full map alone.
             !contact.record.is_signed() || essential(contact, book)
         })
+        && report.handed.as_ref().is_none_or(|held| is_way_bounded(&held.path, &held.detours))
 }
 
 fn check_neighborhood(report: &mut NeighborhoodReport, book: &RecordBook) -> bool {
@@ -260,6 +284,7 @@ fn admit(record: Arc<PeerRecord>, book: &RecordBook) -> Option<Arc<PeerRecord>> 
 mod tests {
     use dht_core::Id;
     use dht_core::message::client::NodeState;
+    use dht_core::message::forward::{PlaceMark, Ticket};
     use dht_core::message::ring::Routing;
     use dht_core::stats::UpkeepTraffic;
 
@@ -376,6 +401,20 @@ mod tests {
         for (len, right) in [(MAX_CONTACTS, true), (MAX_CONTACTS + 1, false)] {
             let predecessors = vec![good(1); len];
             assert_eq!(check_frame(&mut ring(Request::Notify { predecessors }), &book), right);
+        }
+        for (len, right) in [(MAX_PATH, true), (MAX_PATH + 1, false)] {
+            let place = PlaceMark { id: Id::ZERO, addr: None };
+            let end = ForwardEnd {
+                ticket: Ticket { number: 1, nonce: 1 },
+                key: Id::ZERO,
+                outcome: ForwardOutcome::Mine { predecessor: Some(forged(2)), successors: vec![] },
+                hops: 1,
+                timeouts: 0,
+                path: vec![HandedStep { place, fell_back: false }; len],
+                detours: vec![],
+            };
+            let mut frame = ring(Request::ForwardEnd(Box::new(end)));
+            assert_eq!(check_frame(&mut frame, &book), right);
         }
         for (len, right) in [(MAX_PAGE, true), (MAX_PAGE + 1, false)] {
             let ids = vec![Id::ZERO; len];

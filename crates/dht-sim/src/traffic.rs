@@ -186,7 +186,9 @@ impl Traffic {
 
     fn purpose(&self, request: &Request) -> Use {
         match request {
-            Request::Route(query) if self.wanted.contains(&query.key) => Use::Lookups,
+            request if request.looked_up().is_some_and(|key| self.wanted.contains(&key)) => {
+                Use::Lookups
+            }
             Request::ReadRegister { .. }
             | Request::WriteRegister { .. }
             | Request::Digest { .. }

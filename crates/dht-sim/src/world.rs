@@ -16,10 +16,11 @@ use std::sync::Arc;
 
 use dht_core::config::{ConfigError, RingParams};
 use dht_core::event::{Memory, OpId, Purpose};
-use dht_core::message::RingId;
 use dht_core::message::client::NodeState;
 use dht_core::message::map::MapPlace;
 use dht_core::message::ring::Routing;
+use dht_core::message::{Forwarding, RingId};
+use dht_core::node::Snapshot;
 use dht_core::node::{Node, Snapshot};
 use dht_core::register::{Ballot, Key, OperationId, Register, Value};
 use dht_core::{Command, Config, Contact, Event, Id, Instant, Notice};
@@ -67,6 +68,21 @@ impl WorldConfig {
         let (start, kept_lines) = (Instant(1_000_000), KEPT_LINES);
         WorldConfig { node, replicas: 3, plan, seed, start, kept_lines }
     }
+}
+
+/// A lookup that a member is to run. What is `None` is as the member's settings say.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LookupOrder {
+    /// The point.
+    pub key: Id,
+    /// How to route.
+    pub routing: Option<Routing>,
+    /// With how many entries.
+    pub depth: Option<u16>,
+    /// Who carries it from node to node.
+    pub forwarding: Option<Forwarding>,
+    /// Whether it counts in the statistics.
+    pub purpose: Purpose,
 }
 
 /// Whole rings under a virtual clock. A clone goes on by itself, exactly as the original would.
@@ -255,11 +271,17 @@ impl World {
         depth: Option<u16>,
         purpose: Purpose,
     ) -> OpId {
+        self.order_lookup(n, LookupOrder { key, routing, depth, forwarding: None, purpose })
+    }
+
+    /// The same, with every choice there is.
+    pub fn order_lookup(&mut self, n: u64, order: LookupOrder) -> OpId {
         let op = self.draw_op();
         if self.is_running(n) {
+            let LookupOrder { key, routing, depth, forwarding, purpose } = order;
             self.watch.lookup_began(key);
             self.lookups.insert(op, (n, key));
-            self.command(n, Command::Lookup { op, key, routing, depth, purpose });
+            self.command(n, Command::Lookup { op, key, routing, depth, purpose, forwarding });
         }
         op
     }

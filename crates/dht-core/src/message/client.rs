@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::id::Id;
 use crate::manifest::{ChunkRef, ContentHash};
 use crate::message::RingId;
+use crate::message::forward::{Forwarding, HandedReport};
 use crate::message::ring::Routing;
 use crate::peer::Contact;
 use crate::register::{Key, OperationId};
@@ -75,6 +76,8 @@ pub enum ClientRequest {
         routing: Option<Routing>,
         /// With how many entries; the member's own depth if none.
         depth: Option<u16>,
+        /// Who carries it from node to node; the member's own forwarding if none.
+        forwarding: Option<Forwarding>,
     },
     /// Many lookups of random points.
     Sample {
@@ -318,6 +321,9 @@ pub struct LookupReport {
     pub elapsed_us: u64,
     /// Why there is no owner.
     pub failure: Option<LookupFailure>,
+    /// How members carried it, if it was handed on. Hops are theirs then, and `path` has only what the
+    /// asker did by itself: nothing, unless it gave up waiting.
+    pub handed: Option<HandedReport>,
 }
 
 /// Most steps that a [`LookupReport`] lists: with the detours it fits a frame of 256 KiB, at most

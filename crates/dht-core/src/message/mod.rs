@@ -3,6 +3,7 @@
 
 pub mod bulk;
 pub mod client;
+pub mod forward;
 pub mod map;
 pub mod ring;
 mod routings;
@@ -14,6 +15,7 @@ use crate::peer::PeerRecord;
 
 pub use bulk::{ChunkRequest, ChunkResponse};
 pub use client::{AdminRequest, AdminResponse, ClientRequest, ClientResponse};
+pub use forward::Forwarding;
 pub use ring::{Request, Response};
 pub use routings::Routings;
 

@@ -7,6 +7,7 @@ use crate::id::Id;
 use crate::interval::Interval;
 use crate::manifest::{ChunkRef, ContentHash};
 use crate::message::Refusal;
+use crate::message::forward::{Forward, ForwardEnd};
 use crate::message::map::MapEvent;
 use crate::peer::Contact;
 use crate::register::{Ballot, Key, Register};
@@ -226,6 +227,23 @@ pub enum Request {
         /// One for each of 2^b equal parts; at most [`super::map::MAX_MAP_DIGESTS`].
         digests: Vec<u32>,
     },
+    /// A lookup that is handed on. `Done` says that the receiver has it now, and will hand it on or end
+    /// it; who has too much to do says `Busy` and has not.
+    Forward(Box<Forward>),
+    /// The end of one, to its asker.
+    ForwardEnd(Box<ForwardEnd>),
+}
+
+impl Request {
+    /// The point, if this is a step of a lookup.
+    pub fn looked_up(&self) -> Option<Id> {
+        match self {
+            Request::Route(query) => Some(query.key),
+            Request::Forward(forward) => Some(forward.key),
+            Request::ForwardEnd(end) => Some(end.key),
+            _ => None,
+        }
+    }
 }
 
 /// Names a list of contacts: the first 8 bytes of SHA-1 over the places and the numbers of their records.

@@ -173,7 +173,8 @@ impl Node {
 
     fn look_up_for_operation(&mut self, number: u64, key: crate::Id) {
         let target = self.target_with_list(key);
-        self.look_up(target, Reason::Quorum { number });
+        let forwarding = self.out.config.forwarding;
+        self.look_up_by(target, Reason::Quorum { number }, forwarding);
     }
 
     fn target_with_list(&self, key: crate::Id) -> LookupTarget {

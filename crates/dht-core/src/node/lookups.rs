@@ -7,6 +7,7 @@ use super::serve::RouteOutcome;
 use crate::event::{Failure, Notice, OpId, Purpose, RpcId};
 use crate::id::Id;
 use crate::lookup::{LookupQuery, LookupStep, LookupTarget, Owner, Timing};
+use crate::message::Forwarding;
 use crate::message::client::{DetourReason, LookupFailure};
 use crate::message::ring::{Kind, Request, Response, RouteAnswer, RouteQuery, Routing};
 use crate::outbox::CallOwner;
@@ -24,10 +25,21 @@ pub(super) struct Lookups {
 }
 
 #[derive(Clone, Debug)]
-struct Lookup {
-    query: LookupQuery,
+pub(super) struct Lookup {
+    pub(super) query: LookupQuery,
     reason: Reason,
     rpc: Option<RpcId>,
+    /// Whether others have it, or had.
+    pub(super) handed: Option<Handed>,
+}
+
+/// A lookup that was handed on.
+#[derive(Clone, Debug)]
+pub(super) struct Handed {
+    /// Shows that an answer comes from the way of the question.
+    pub(super) nonce: u64,
+    /// Whether it goes on iteratively meanwhile.
+    pub(super) gave_up: bool,
 }
 
 /// Who wants to know.
@@ -57,6 +69,11 @@ impl Lookups {
     pub(super) fn len(&self) -> usize {
         self.running.len()
     }
+
+    /// One that is under way.
+    pub(super) fn get_mut(&mut self, number: u64) -> Option<&mut Lookup> {
+        self.running.get_mut(&number)
+    }
 }
 
 impl Node {
@@ -68,6 +85,7 @@ impl Node {
         routing: Option<Routing>,
         depth: Option<u16>,
         purpose: Purpose,
+        forwarding: Option<Forwarding>,
     ) {
         let config = &self.out.config;
         let target = LookupTarget {
@@ -76,14 +94,25 @@ impl Node {
             depth: depth.unwrap_or(config.depth),
             want_list: purpose == Purpose::Upkeep,
         };
-        self.look_up(target, Reason::Driver { op, purpose });
+        let forwarding = forwarding.unwrap_or(config.forwarding);
+        self.look_up_by(target, Reason::Driver { op, purpose }, forwarding);
+    }
+
+    /// A lookup by this member, which asks every node on the way itself.
+    pub(super) fn look_up(&mut self, target: LookupTarget, reason: Reason) {
+        self.look_up_by(target, reason, Forwarding::Iterative);
     }
 
     /// A lookup by this member.
-    pub(super) fn look_up(&mut self, target: LookupTarget, reason: Reason) {
+    pub(super) fn look_up_by(
+        &mut self,
+        target: LookupTarget,
+        reason: Reason,
+        forwarding: Forwarding,
+    ) {
         let (me, max_hops) = (self.ring.links().me().clone(), self.out.config.max_hops);
         let query = LookupQuery::by_member(target, me, max_hops, self.out.now);
-        self.run_lookup(query, reason);
+        self.run_lookup(query, reason, forwarding);
     }
 
     /// A lookup in the part of the ring that `via` belongs to.
@@ -97,7 +126,7 @@ impl Node {
         };
         let me = self.ring.links().me().clone();
         let query = LookupQuery::through(target, me, via, config.max_hops, self.out.now);
-        self.run_lookup(query, reason);
+        self.run_lookup(query, reason, Forwarding::Iterative);
     }
 
     /// The answer to a question of a lookup, or its failure.
@@ -173,22 +202,31 @@ impl Node {
         self.end_lookup(number, Err(LookupFailure::TimedOut));
     }
 
-    fn run_lookup(&mut self, mut query: LookupQuery, reason: Reason) {
+    fn run_lookup(&mut self, query: LookupQuery, reason: Reason, forwarding: Forwarding) {
         let number = self.out.draw_number();
         let full = self.lookups.running.len() >= self.out.config.max_operations;
-        let step = query.start();
-        self.lookups.running.insert(number, Lookup { query, reason, rpc: None });
+        self.lookups.running.insert(number, Lookup { query, reason, rpc: None, handed: None });
         if full {
             self.end_lookup(number, Err(LookupFailure::Overloaded));
             return;
         }
         let patience = self.out.config.lookup_timeout;
         self.out.set_timer(Timer::LookupDeadline(number), patience);
-        self.follow(number, step);
+        match forwarding {
+            Forwarding::Iterative => self.start_lookup(number),
+            Forwarding::Recursive => self.hand_on_lookup(number),
+        }
+    }
+
+    fn start_lookup(&mut self, number: u64) {
+        if let Some(lookup) = self.lookups.running.get_mut(&number) {
+            let step = lookup.query.start();
+            self.follow(number, step);
+        }
     }
 
     /// Does what a lookup wants next, until it has to wait for somebody else.
-    fn follow(&mut self, number: u64, mut step: LookupStep) {
+    pub(super) fn follow(&mut self, number: u64, mut step: LookupStep) {
         loop {
             match step {
                 LookupStep::End(outcome) => return self.end_lookup(number, outcome),
@@ -294,13 +332,14 @@ impl Node {
         let lookup = self.lookups.running.remove(&number)?;
         self.out.timers.stop(Timer::LookupDeadline(number));
         self.out.timers.stop(Timer::LookupRetry(number));
+        self.out.timers.stop(Timer::Handed(number));
         if let Some(rpc) = lookup.rpc {
             self.out.cancel_call(rpc);
         }
         Some(lookup)
     }
 
-    fn end_lookup(&mut self, number: u64, outcome: Result<Owner, LookupFailure>) {
+    pub(super) fn end_lookup(&mut self, number: u64, outcome: Result<Owner, LookupFailure>) {
         let Some(Lookup { query, reason, .. }) = self.drop_lookup(number) else { return };
         match reason {
             Reason::Driver { op, purpose } => self.tell_driver(op, purpose, &query, outcome),

@@ -66,6 +66,8 @@ impl Node {
                 out.reply(reply, response);
             }
             Request::Route(query) => self.on_route(reply, query),
+            Request::Forward(forward) => self.on_forward(reply, &from, forward),
+            Request::ForwardEnd(end) => self.on_forward_end(reply, from, *end),
             Request::Join => self.ring.on_join(out, reply, from),
             Request::Neighbors { stamp } => self.ring.on_neighbors(out, reply, from, stamp),
             Request::Notify { predecessors } => {
@@ -315,7 +317,7 @@ impl Node {
 }
 
 /// A list from the wire, never longer than one message may hold.
-fn bounded(mut list: Vec<Contact>) -> Vec<Contact> {
+pub(super) fn bounded(mut list: Vec<Contact>) -> Vec<Contact> {
     list.truncate(MAX_CONTACTS);
     list
 }

@@ -7,7 +7,7 @@
 //! whenever the driver likes, and two nodes that will act alike for ever are equal in all they
 //! hold: what `{:+?}` prints of a distilled node is a projection of its state without a clock.
 
-use super::{Joining, Mapping, Node};
+use super::{Forwards, Joining, Mapping, Node};
 use crate::event::{Effect, ReplyId, RpcId};
 use crate::fingers::Fingers;
 use crate::map::Map;
@@ -193,6 +193,7 @@ impl Node {
             map,
             mapping,
             spread,
+            forwards,
             quorum,
             replication,
             waiting_routes: _,
@@ -212,6 +213,7 @@ impl Node {
         *fingers = Fingers::new(Instant::ZERO);
         (*map, *mapping, *spread) =
             (Map::default(), Mapping::default(), Spread::new(Instant::ZERO));
+        *forwards = Forwards::default();
         *quorum = Quorum::default();
         *replication = Replication::default();
         *counters = Counters::default();
@@ -247,7 +249,8 @@ fn alarm(timer: Timer) -> Option<Alarm> {
         | Timer::HandoffPoll
         | Timer::LookupDeadline(_)
         | Timer::QuorumDeadline(_)
-        | Timer::QuorumRetry(_) => None,
+        | Timer::QuorumRetry(_)
+        | Timer::Handed(_) => None,
     }
 }
 
@@ -283,7 +286,8 @@ fn kind(owner: &CallOwner) -> CallKind {
         | CallOwner::MapReport(_)
         | CallOwner::MapCopy(_)
         | CallOwner::MapPage
-        | CallOwner::MapDigest(_) => CallKind::Other,
+        | CallOwner::MapDigest(_)
+        | CallOwner::Forward(_) => CallKind::Other,
     }
 }
 

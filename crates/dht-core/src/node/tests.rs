@@ -1,6 +1,7 @@
 //! Whole nodes against each other in a small world. The simulator has larger ones; these tests pin
 //! the wiring.
 
+mod forward;
 mod loopy;
 mod upkeep;
 mod world;

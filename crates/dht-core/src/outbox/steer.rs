@@ -87,7 +87,8 @@ fn own_number(owner: &CallOwner) -> Option<RpcId> {
         | CallOwner::MapReport(_)
         | CallOwner::MapCopy(_)
         | CallOwner::MapPage
-        | CallOwner::MapDigest(_) => None,
+        | CallOwner::MapDigest(_)
+        | CallOwner::Forward(_) => None,
     }
 }
 
@@ -112,6 +113,7 @@ fn is_kept(timer: &Timer) -> bool {
         | Timer::HandoffPoll
         | Timer::LookupDeadline(_)
         | Timer::QuorumDeadline(_)
-        | Timer::QuorumRetry(_) => false,
+        | Timer::QuorumRetry(_)
+        | Timer::Handed(_) => false,
     }
 }

@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 
 use dht_core::Id;
 use dht_core::message::client::*;
+use dht_core::message::forward::{
+    Forwarding, GaveUp, HandedDetour, HandedReport, HandedStep, PlaceMark,
+};
 use dht_core::message::ring::Routing;
 use dht_core::message::{ClientRequest, ClientResponse};
 use dht_core::stats::*;
@@ -39,7 +42,12 @@ fn requests() -> Vec<ClientRequest> {
         ClientRequest::Remove { key: key(), operation: operation() },
         ClientRequest::List { prefix: b"a".to_vec(), after: Some(b"ab".to_vec()), limit: 1000 },
         ClientRequest::ListHere { prefix: vec![], after: None, limit: 1 },
-        ClientRequest::Lookup { id: id(), routing: Some(Routing::Successors), depth: Some(1) },
+        ClientRequest::Lookup {
+            id: id(),
+            routing: Some(Routing::Successors),
+            depth: Some(1),
+            forwarding: Some(Forwarding::Recursive),
+        },
         ClientRequest::Sample { lookups: 1000, routing: Routing::Full, depth: 16, seed: 42 },
         ClientRequest::Neighborhood,
         ClientRequest::Stats,
@@ -100,6 +108,14 @@ fn responses() -> Vec<ClientResponse> {
             detours: vec![Detour { contact: other_contact(), reason: DetourReason::TimedOut }],
             elapsed_us: 5000,
             failure: Some(LookupFailure::Exhausted),
+            handed: Some(HandedReport {
+                path: vec![HandedStep { place: PlaceMark::of(&contact()), fell_back: true }],
+                detours: vec![HandedDetour {
+                    place: PlaceMark::of(&other_contact()),
+                    reason: DetourReason::TimedOut,
+                }],
+                gave_up: Some(GaveUp::NoAnswer),
+            }),
         }),
         ClientResponse::Sampled(SampleReport {
             histogram: vec![1, 2, 300],
@@ -168,6 +184,7 @@ fn stats() -> StatsReport {
             lookups: BTreeMap::from([((Routing::Successors, 1), lookups)]),
             upkeep: upkeep(),
             repair: RepairCounts { missing: 1, copied: 2, bytes: 3, equal: 4 },
+            forwards: ForwardCounts { taken: 1, refused: 2, gave_up: 3 },
         },
         latency: LatencyReport { p50: Some(1), p90: Some(2), p99: Some(3), max: None },
         store: StoreReport { keys: 1, chunks: 2, bytes: 3 },
@@ -176,6 +193,7 @@ fn stats() -> StatsReport {
         corrupt: 3,
         disk: Some(DiskReport { total: 5, available: 4 }),
         upkeep_traffic: upkeep_traffic(),
+        forwarding: Forwarding::Recursive,
     }
 }
 

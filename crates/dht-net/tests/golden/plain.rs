@@ -4,6 +4,7 @@ use bytes::Bytes;
 use dht_core::message::client::{
     ClientErrorCode, DetourReason, LookupFailure, NodeState, ReplicaState,
 };
+use dht_core::message::forward::{Forwarding, GaveUp};
 use dht_core::message::ring::{Kind, Routing};
 use dht_core::message::{
     AdminRequest, AdminResponse, Answer, ChunkRequest, ChunkResponse, ClientRequest,
@@ -98,6 +99,21 @@ fn add_bare(pinned: &mut Pinned) {
     pinned.add_all(
         variants!(Routing: Successors, BothWays, Fingers, Full),
         vec![Routing::Successors, Routing::BothWays, Routing::Fingers, Routing::Full],
+    );
+    pinned.add_all(
+        variants!(Forwarding: Iterative, Recursive),
+        vec![Forwarding::Iterative, Forwarding::Recursive],
+    );
+    pinned.add_all(
+        variants!(GaveUp: NoAnswer, NextSilent, TooManySilent, NoProgress, TooManyHops, NotMember),
+        vec![
+            GaveUp::NoAnswer,
+            GaveUp::NextSilent,
+            GaveUp::TooManySilent,
+            GaveUp::NoProgress,
+            GaveUp::TooManyHops,
+            GaveUp::NotMember,
+        ],
     );
     pinned.add_all(variants!(Kind: Registers, Chunks), vec![Kind::Registers, Kind::Chunks]);
     pinned.add_all(

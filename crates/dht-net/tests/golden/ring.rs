@@ -1,5 +1,9 @@
 //! Between members.
 
+use dht_core::message::client::DetourReason;
+use dht_core::message::forward::{
+    Forward, ForwardEnd, ForwardOutcome, GaveUp, HandedDetour, HandedStep, PlaceMark, Ticket,
+};
 use dht_core::message::map::{Claim, MapEvent, MapPlace};
 use dht_core::message::ring::{Kind, Neighbors, RouteAnswer, RouteQuery, Routing};
 use dht_core::message::{Refusal, Request, Response};
@@ -12,8 +16,13 @@ pub(crate) fn add(pinned: &mut Pinned) {
     pinned.add_all(
         variants!(Request: Ping, Route, Join, Neighbors, Notify, Push, Candidate, ProbeFor, Leave,
             Unify, ReadRegister, WriteRegister, Digest, List, FetchRegisters, Handoff, NotifySame,
-            MapReport, MapSpread, MapTell, MapPage, MapDigest),
+            MapReport, MapSpread, MapTell, MapPage, MapDigest,
+            Forward, ForwardEnd),
         requests(),
+    );
+    pinned.add_all(
+        variants!(ForwardOutcome: Mine, Stuck),
+        vec![mine(), ForwardOutcome::Stuck { reason: GaveUp::NoProgress }],
     );
     pinned.add_all(
         variants!(RouteAnswer: Mine, NotMine, Next, Instead),
@@ -71,7 +80,49 @@ fn requests() -> Vec<Request> {
         Request::MapTell { events: vec![gone()] },
         Request::MapPage { after: Id::MAX },
         Request::MapDigest { digests: vec![0, 70_000] },
+        Request::Forward(Box::new(Forward {
+            ticket: ticket(),
+            asker: contact(),
+            key: id(),
+            after: Id::from_u64(5),
+            past: Some(Id::MAX),
+            routing: Routing::Fingers,
+            depth: 300,
+            want_list: true,
+            hops: 2,
+            max_hops: 100_000,
+            timeouts: 1,
+            retries: 9,
+            path: path(),
+            detours: detours(),
+        })),
+        Request::ForwardEnd(Box::new(end(ForwardOutcome::Stuck { reason: GaveUp::NextSilent }))),
+        Request::ForwardEnd(Box::new(end(mine()))),
     ]
+}
+
+fn ticket() -> Ticket {
+    Ticket { number: 300, nonce: 0x0123_4567_89ab_cdef }
+}
+
+fn path() -> Vec<HandedStep> {
+    vec![
+        HandedStep { place: PlaceMark::of(&other_contact()), fell_back: true },
+        HandedStep { place: PlaceMark::of(&contact()), fell_back: false },
+    ]
+}
+
+fn detours() -> Vec<HandedDetour> {
+    vec![HandedDetour { place: PlaceMark::of(&other_contact()), reason: DetourReason::Busy }]
+}
+
+fn end(outcome: ForwardOutcome) -> ForwardEnd {
+    let (path, detours) = (path(), detours());
+    ForwardEnd { ticket: ticket(), key: id(), outcome, hops: 2, timeouts: 1, path, detours }
+}
+
+fn mine() -> ForwardOutcome {
+    ForwardOutcome::Mine { predecessor: Some(contact()), successors: vec![other_contact()] }
 }
 
 fn responses() -> Vec<Response> {

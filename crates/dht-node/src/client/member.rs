@@ -7,7 +7,7 @@ use dht_core::message::client::{
     LookupReport, NeighborhoodReport, NodeState, SampleReport,
 };
 use dht_core::message::ring::Routing;
-use dht_core::message::{Answer, Frame, RingId};
+use dht_core::message::{Answer, Forwarding, Frame, RingId};
 use dht_core::register::{Key, OperationId};
 use dht_core::stats::StatsReport;
 use dht_core::{Contact, Id, PeerKey};
@@ -48,6 +48,8 @@ pub struct LookupTarget {
     pub routing: Option<Routing>,
     /// With how many entries; the member's own depth if none.
     pub depth: Option<u16>,
+    /// Who carries it from node to node; the member's own forwarding if none.
+    pub forwarding: Option<Forwarding>,
 }
 
 /// A page of keys to be asked for.
@@ -146,8 +148,8 @@ impl Member {
 
     /// Asks it to look up a point.
     pub async fn lookup(&self, target: LookupTarget) -> Result<LookupReport, ClientError> {
-        let LookupTarget { id, routing, depth } = target;
-        match self.ask(ClientRequest::Lookup { id, routing, depth }).await? {
+        let LookupTarget { id, routing, depth, forwarding } = target;
+        match self.ask(ClientRequest::Lookup { id, routing, depth, forwarding }).await? {
             ClientResponse::Lookup(report) => Ok(report),
             _ => Err(self.bad_answer()),
         }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use dht_core::config::RingParams;
 use dht_core::event::{OpId, Purpose, ReadOutcome, ReplyId, WriteOutcome};
+use dht_core::message::Forwarding;
 use dht_core::message::client::{LookupReport, NodeState};
 use dht_core::message::ring::{Request, Response, Routing};
 use dht_core::node::{Node as Core, Snapshot};
@@ -76,6 +77,7 @@ pub(super) struct LookupTarget {
     pub(super) id: Id,
     pub(super) routing: Option<Routing>,
     pub(super) depth: Option<u16>,
+    pub(super) forwarding: Option<Forwarding>,
     pub(super) purpose: Purpose,
 }
 
@@ -343,8 +345,8 @@ impl Driver {
         self.next_op += 1;
         let (waiter, command) = match ask {
             Ask::Lookup { target, answer } => {
-                let LookupTarget { id, routing, depth, purpose } = target;
-                let command = Command::Lookup { op, key: id, routing, depth, purpose };
+                let LookupTarget { id: key, routing, depth, forwarding, purpose } = target;
+                let command = Command::Lookup { op, key, routing, depth, purpose, forwarding };
                 (Waiter::Lookup(answer), command)
             }
             Ask::Read { key, answer } => (Waiter::Read(answer), Command::Read { op, key }),

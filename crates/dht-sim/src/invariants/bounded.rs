@@ -24,9 +24,10 @@ const CALLS_PER_OPERATION: usize = 16;
 
 /// Whether a node holds more than its settings allow.
 pub fn check(node: Id, sizes: &Sizes, config: &Config) -> Option<Violation> {
-    let busy = sizes.lookups + CALLS_PER_OPERATION * sizes.operations;
+    let busy = sizes.lookups + CALLS_PER_OPERATION * sizes.operations + sizes.forwards;
     let bounds = [
         ("lookups", sizes.lookups, config.max_operations),
+        ("lookups handed on", sizes.forwards, config.max_forwards + 2 * config.max_operations),
         ("operations", sizes.operations, config.max_operations),
         ("remembered peers", sizes.remembered, config.max_remembered),
         ("deferred questions", sizes.deferred, 2 * config.max_deferred),

@@ -1,12 +1,14 @@
 //! How long messages are in their frames (`docs/wire.md`, "Streams and frames").
 
+use dht_core::message::forward::ForwardOutcome;
 use dht_core::message::map::MapEvent;
 use dht_core::message::ring::{Request, Response, RouteAnswer};
 use serde::Serialize;
 
 /// Bytes of a request with its length, as the frame `Ring` carries it.
 pub fn request_len(request: &Request) -> usize {
-    PREFIX + RING_FRAME + encoded_len(request) + contacts_asked(request) * REAL_RECORD
+    let real = contacts_asked(request) * REAL_RECORD + marks(request) * REAL_ADDR;
+    PREFIX + RING_FRAME + encoded_len(request) + real
 }
 
 /// Bytes of an answer with its length.
@@ -38,6 +40,8 @@ pub(super) fn request_name(request: &Request) -> &'static str {
         Request::MapTell { .. } => "map_tell",
         Request::MapPage { .. } => "map_page",
         Request::MapDigest { .. } => "map_digest",
+        Request::Forward(_) => "forward",
+        Request::ForwardEnd(_) => "forward_end",
     }
 }
 
@@ -75,6 +79,22 @@ fn contacts_asked(request: &Request) -> usize {
         Request::Leave { successors, predecessor, remembered, .. } => {
             successors.len() + usize::from(predecessor.is_some()) + remembered.len()
         }
+        Request::Forward(_) => 1,
+        Request::ForwardEnd(end) => match &end.outcome {
+            ForwardOutcome::Mine { predecessor, successors } => {
+                usize::from(predecessor.is_some()) + successors.len()
+            }
+            ForwardOutcome::Stuck { .. } => 0,
+        },
+        _ => 0,
+    }
+}
+
+/// How many places a request names without their records.
+fn marks(request: &Request) -> usize {
+    match request {
+        Request::Forward(forward) => forward.path.len() + forward.detours.len(),
+        Request::ForwardEnd(end) => end.path.len() + end.detours.len(),
         _ => 0,
     }
 }
@@ -108,7 +128,9 @@ const RING_FRAME: usize = 3;
 const RING_ANSWER: usize = 1;
 /// What a real record has and a simulated one lacks: one IPv4 address with its port (7 bytes), and
 /// an incarnation drawn from the time instead of counted from 1 (7 bytes instead of 1).
-const REAL_RECORD: usize = 7 + 6;
+const REAL_RECORD: usize = REAL_ADDR + 6;
+/// An IPv4 address with its port.
+const REAL_ADDR: usize = 7;
 
 #[cfg(test)]
 mod tests {

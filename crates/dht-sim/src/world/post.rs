@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use dht_core::event::{Failure, FetchId, ReplyId, RpcId, StoreId, StoreOutcome};
 use dht_core::manifest::ChunkRef;
+use dht_core::message::forward::{ForwardEnd, ForwardOutcome};
 use dht_core::message::ring::{Request, Response, RouteAnswer};
 use dht_core::{Contact, Effect, Event, Id, Instant, Notice, PeerRecord};
 
@@ -281,8 +282,10 @@ impl World {
     }
 
     fn send(&mut self, n: u64, rpc: RpcId, to: &Contact, request: Request) {
-        if !matches!(request, Request::Route(_)) {
-            self.count_message(n);
+        match (&request, request.looked_up()) {
+            (Request::ForwardEnd(end), _) => self.on_forward_end(n, end),
+            (_, Some(_)) => {}
+            (_, None) => self.count_message(n),
         }
         let member = self.member(n);
         let call = Call { by: n, life: member.life(), rpc };
@@ -311,6 +314,14 @@ impl World {
         let delay = self.draw_delay(n, to);
         let sent = self.post.stamp(self.now);
         self.post(delay, Parcel::Request { sent, call, from, to, life, request, is_echo: false });
+    }
+
+    /// The owner of a point says so to the asker, who did not ask it itself.
+    fn on_forward_end(&mut self, n: u64, end: &ForwardEnd) {
+        if matches!(end.outcome, ForwardOutcome::Mine { .. }) {
+            let node = self.member(n).me.id;
+            self.watch.on_mine(self.now, node, end.key);
+        }
     }
 
     fn count_message(&mut self, n: u64) {
@@ -404,10 +415,7 @@ impl World {
             self.post_answer(Duration::ZERO, call, Ok((Response::Done, None)));
             return;
         }
-        let key = match &request {
-            Request::Route(query) => Some(query.key),
-            _ => None,
-        };
+        let key = request.looked_up();
         self.note_list(to, sent, from.id, list_asked_with(&request));
         let reply = ReplyId(self.post.draw());
         self.post.questions.insert(reply, Question { call: asked, at: to, key });

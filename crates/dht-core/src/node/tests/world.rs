@@ -189,6 +189,7 @@ impl World {
             routing: None,
             depth: Some(depth),
             purpose: Purpose::Client,
+            forwarding: None,
         };
         self.command(n, command);
         for _ in 0..200 {

@@ -108,7 +108,8 @@ async fn store_and_fetch(cast: &Cast, output: Output) -> Result<Scene, Failure> 
     let client = cast.client(1).await?;
     let stored_at = client.member().id();
     let report = client.put(&key, &PutOptions::new(), &mut content.as_slice(), |_| {}).await?;
-    let target = crate::client::LookupTarget { id: key.id(), routing: None, depth: None };
+    let target =
+        crate::client::LookupTarget { id: key.id(), routing: None, depth: None, forwarding: None };
     let owner = client.lookup(target).await?.owner.map(|contact| contact.id);
     client.close().await;
     let owner =

@@ -19,7 +19,7 @@ pub(super) fn run(globals: &Globals, args: &LookupArgs, output: Output) -> Resul
     let routing = args.routing.as_deref().map(routing_named).transpose()?;
     let key =
         parse_key(&args.key, args.key_hex).map_err(|error| Failure::usage(error.to_string()))?;
-    let target = LookupTarget { id: key.id(), routing, depth: args.depth };
+    let target = LookupTarget { id: key.id(), routing, depth: args.depth, forwarding: None };
     with_client(globals, async |client| {
         if args.compare {
             let json = compare::gather(client, &key, args.depth, output).await?;

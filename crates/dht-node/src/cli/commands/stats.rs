@@ -146,9 +146,9 @@ const BAR: u64 = 40;
 pub(super) mod tests {
     use std::sync::Arc;
 
-    use dht_core::message::RingId;
     use dht_core::message::client::NodeState;
     use dht_core::message::ring::Routing;
+    use dht_core::message::{Forwarding, RingId};
     use dht_core::peer::Signature;
     use dht_core::stats::{
         AtRisk, Counters, DiskReport, LatencyReport, StatsReport, StoreReport, TrafficReport,
@@ -196,6 +196,7 @@ pub(super) mod tests {
             corrupt: 7,
             disk: Some(DiskReport { total: 1 << 40, available: 1 << 39 }),
             upkeep_traffic: UpkeepTraffic { span_ms: 10_000, links: 2_000, fingers: 50, map: 0 },
+            forwarding: Forwarding::Recursive,
         }
     }
 

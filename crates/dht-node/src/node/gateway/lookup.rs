@@ -5,7 +5,8 @@ use std::sync::Arc;
 use dht_core::Id;
 use dht_core::config::Config;
 use dht_core::event::Purpose;
-use dht_core::message::client::{ClientResponse, MAX_SAMPLES, SampleReport};
+use dht_core::message::Forwarding;
+use dht_core::message::client::{ClientResponse, LookupReport, MAX_SAMPLES, SampleReport};
 use dht_core::message::ring::Routing;
 use dht_core::stats::Histogram;
 use futures_util::stream::{self, StreamExt};
@@ -20,9 +21,10 @@ pub(super) async fn lookup(
     id: Id,
     routing: Option<Routing>,
     depth: Option<u16>,
+    forwarding: Option<Forwarding>,
 ) -> Result<ClientResponse, ClientFailure> {
     check(depth)?;
-    let target = LookupTarget { id, routing, depth, purpose: Purpose::Client };
+    let target = LookupTarget { id, routing, depth, forwarding, purpose: Purpose::Client };
     Ok(ClientResponse::Lookup(counted(shared, target).await?.report))
 }
 
@@ -43,6 +45,7 @@ pub(super) async fn sample(
         id: point(seed, number),
         routing: Some(routing),
         depth: Some(depth),
+        forwarding: None,
         purpose: Purpose::Client,
     });
     let mut running =
@@ -65,8 +68,8 @@ async fn counted(shared: &Shared, target: LookupTarget) -> Result<Found, ClientF
     let found = shared.driver.lookup(target).await?;
     let report = &found.report;
     if let Some(failure) = report.failure {
-        let (path, detours) = (&report.path, &report.detours);
-        tracing::debug!(id = %report.id, ?failure, ?path, ?detours, "a lookup found nobody");
+        let LookupReport { path, detours, handed, .. } = report;
+        tracing::debug!(id = %report.id, ?failure, ?path, ?detours, ?handed, "a lookup found nobody");
     }
     Ok(found)
 }

@@ -121,8 +121,8 @@ async fn answer(
         ClientRequest::ListHere { prefix, after, limit } => {
             list::list_here(shared, prefix, after, limit).await
         }
-        ClientRequest::Lookup { id, routing, depth } => {
-            lookup::lookup(shared, id, routing, depth).await
+        ClientRequest::Lookup { id, routing, depth, forwarding } => {
+            lookup::lookup(shared, id, routing, depth, forwarding).await
         }
         ClientRequest::Sample { lookups, routing, depth, seed } => {
             lookup::sample(shared, lookups, routing, depth, seed).await

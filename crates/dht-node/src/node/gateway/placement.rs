@@ -68,6 +68,7 @@ mod tests {
             detours: vec![],
             elapsed_us: 0,
             failure: None,
+            handed: None,
         };
         Found { report, successors }
     }

@@ -130,8 +130,13 @@ pub(super) async fn place(
     params: &RingParams,
     chunk: ChunkRef,
 ) -> Result<Placement, ClientFailure> {
-    let target =
-        LookupTarget { id: chunk.id(), routing: None, depth: None, purpose: Purpose::Upkeep };
+    let target = LookupTarget {
+        id: chunk.id(),
+        routing: None,
+        depth: None,
+        forwarding: None,
+        purpose: Purpose::Upkeep,
+    };
     let found = shared.driver.lookup(target).await?;
     let failure = found.report.failure.unwrap_or(LookupFailure::Exhausted);
     Placement::of(found, params).ok_or_else(|| ClientFailure::lookup(failure))

@@ -82,6 +82,7 @@ pub(super) async fn stats(shared: &Arc<Shared>) -> Result<ClientResponse, Client
         corrupt: shared.disk.corrupt(),
         disk,
         upkeep_traffic: shared.upkeep.report(),
+        forwarding: shared.config.core.forwarding,
     };
     Ok(ClientResponse::Stats(Box::new(report)))
 }

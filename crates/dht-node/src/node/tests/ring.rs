@@ -120,7 +120,7 @@ async fn lookups_are_counted_and_shown() {
     let id = Id::of_key(b"some key");
     let mut owners = Vec::new();
     for node in &nodes {
-        let request = ClientRequest::Lookup { id, routing: None, depth: Some(1) };
+        let request = ClientRequest::Lookup { id, routing: None, depth: Some(1), forwarding: None };
         let answer = client.ask(node, request).await;
         let ClientResponse::Lookup(report) = answer else { panic!("{answer:?}") };
         let owner = report.owner.expect("somebody owns it");
@@ -142,7 +142,8 @@ async fn lookups_are_counted_and_shown() {
     assert_eq!(counted.count(), 201);
     assert_eq!(stats.estimated_nodes, 5.0);
     assert!(stats.latency.p50.is_some() && stats.traffic.bytes_out > 0);
-    let usage = ClientRequest::Lookup { id, routing: Some(Routing::Full), depth: None };
+    let usage =
+        ClientRequest::Lookup { id, routing: Some(Routing::Full), depth: None, forwarding: None };
     let answer = client.ask(&nodes[0], usage).await;
     let ClientResponse::Lookup(report) = answer else { panic!("{answer:?}") };
     assert!(report.owner.is_some() && report.hops <= 1);
