@@ -134,6 +134,39 @@ fn it_is_compared(cluster: &Cluster) {
     assert!(told.contains("both-ways, depth 2") && told.contains("owns the key"), "{text}");
 }
 
+/// Nodes that hand their lookups on answer as those do that carry them themselves, and say which they did.
+#[test]
+fn a_lookup_may_be_handed_on() {
+    const SIZE: usize = 6;
+    let cluster = Cluster::ring(SIZE, Settings::quick().flag("--forwarding").flag("recursive"));
+    let way = |said: &Value| -> Vec<String> {
+        let path = said["path"].as_array().expect("a list");
+        path.iter().map(|step| step["id"].as_str().expect("hex").to_owned()).collect()
+    };
+    let mut compared = 0;
+    for n in 0..12 {
+        let (asker, key) = (n % SIZE, format!("some key {n}"));
+        let lookup = ["lookup", &key, "--depth", "1"];
+        let own = cluster.json(asker, &[&lookup[..], &["--forwarding", "iterative"]].concat());
+        let handed = cluster.json(asker, &lookup);
+        assert_eq!((&own["forwarding"], &own["gave_up"]), (&"iterative".into(), &Value::Null));
+        assert_eq!(handed["forwarding"], "recursive", "{handed}");
+        assert_eq!(own["owner"], handed["owner"], "{own} {handed}");
+        // A busy machine may make a node seem silent.
+        let is_plain = |said: &Value| said["timeouts"] == 0 && said["gave_up"].is_null();
+        if is_plain(&own) && is_plain(&handed) {
+            assert_eq!((&own["hops"], way(&own)), (&handed["hops"], way(&handed)), "{handed}");
+            let path = handed["path"].as_array().expect("a list");
+            assert!(path.iter().all(|step| step["rtt_us"].is_null()), "{handed}");
+            compared += usize::from(!path.is_empty());
+        }
+    }
+    assert!(compared > 0, "every pair met somebody silent");
+    let stats = cluster.json(0, &["stats"]);
+    assert_eq!(stats["forwarding"], "recursive", "{stats}");
+    assert!(stats["forwards"]["taken"].as_u64().is_some_and(|taken| taken > 0), "{stats}");
+}
+
 /// `hops` lays what was measured beside the formula; `stats` counts each lookup once.
 #[test]
 fn hops_are_measured_and_counted() {

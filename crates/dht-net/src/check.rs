@@ -335,9 +335,30 @@ mod tests {
         for (contact, right) in [(good(1), true), (forged(1), false)] {
             let mut frame = ring(Request::Candidate { contact: contact.clone() });
             assert_eq!(check_frame(&mut frame, &book), right);
+            assert_eq!(check_frame(&mut ring(forward(contact.clone())), &book), right);
             let mut answer = Answer::Ring(Response::Route(RouteAnswer::Next { next: contact }));
             assert_eq!(check_answer(&mut answer, &book), right);
         }
+    }
+
+    /// A lookup that is handed on, for `asker`: whoever owns its key will dial that one.
+    fn forward(asker: Contact) -> Request {
+        Request::Forward(Box::new(Forward {
+            ticket: Ticket { number: 1, nonce: 1 },
+            asker,
+            key: Id::ZERO,
+            after: Id::ZERO,
+            past: None,
+            routing: Routing::Successors,
+            depth: 1,
+            want_list: false,
+            hops: 1,
+            max_hops: 9,
+            timeouts: 0,
+            retries: 0,
+            path: vec![],
+            detours: vec![],
+        }))
     }
 
     #[test]

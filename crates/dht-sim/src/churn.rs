@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use dht_core::Config;
 use dht_core::config::ConfigError;
+use dht_core::message::Forwarding;
 use dht_core::message::ring::Routing;
 
 use crate::faults::FaultPlan;
@@ -42,6 +43,8 @@ pub struct ChurnConfig {
     pub routing: Routing,
     /// Entries of the successor list, all of which lookups use.
     pub depth: u16,
+    /// Who carries lookups from node to node.
+    pub forwarding: Forwarding,
     /// Lookups per second by random members for random points: a Poisson process.
     pub lookup_rate: f64,
     /// Writes per second, and reads of what was written. Without any the ring is one of links and
@@ -71,6 +74,7 @@ impl ChurnConfig {
             seed,
             routing: Routing::Successors,
             depth,
+            forwarding: Forwarding::Iterative,
             lookup_rate: 1.0,
             write_rate: 0.0,
             stabilize_every,
@@ -115,6 +119,7 @@ impl ChurnConfig {
             // State for no other routing, whose upkeep would count.
             keep: [self.routing].into_iter().collect(),
             depth: self.depth,
+            forwarding: self.forwarding,
             stabilize_every: self.stabilize_every,
             lookup_timeout: self.lookup_timeout,
             keeps_data: self.write_rate > 0.0,

@@ -14,6 +14,8 @@ mod write;
 
 use std::fmt;
 
+use dht_core::message::Forwarding;
+
 use crate::faults::FaultPlan;
 
 pub use outcome::{MemberReport, Outcome, ScriptProblem};
@@ -33,6 +35,8 @@ pub struct Script {
     /// Whether messages take their time in every step, and timers fire only while time passes; else
     /// time stands still in a step until all that follows from it has happened.
     pub is_timed: bool,
+    /// Who carries lookups for clients and registers from node to node.
+    pub forwarding: Forwarding,
     /// In order.
     pub steps: Vec<Line>,
 }

@@ -22,6 +22,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use dht_core::message::Forwarding;
 use dht_core::message::RingId;
 use dht_core::message::ring::Routing;
 use dht_net::Identity;
@@ -32,7 +33,7 @@ use super::args::{Cli, Command, Globals};
 use super::deadline::Deadline;
 use super::exit::{Exit, Failure, Kind};
 use super::output::Output;
-use super::settings::parse_routing;
+use super::settings::{parse_forwarding, parse_routing};
 use super::signals::Signals;
 use crate::client::{Client, ClientConfig};
 use crate::node::{DEFAULT_PORT, DEFAULT_RING_NAME};
@@ -185,6 +186,11 @@ fn ring_id(id: RingId) -> String {
 /// Reads the name of a routing.
 fn routing_named(word: &str) -> Result<Routing, Failure> {
     parse_routing(word).map_err(|error| Failure::usage(format!("--routing {word}: {error}")))
+}
+
+/// Reads the name of a way to carry lookups.
+fn named_forwarding(word: &str) -> Result<Forwarding, Failure> {
+    parse_forwarding(word).map_err(|error| Failure::usage(format!("--forwarding {word}: {error}")))
 }
 
 #[cfg(test)]

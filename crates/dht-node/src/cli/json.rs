@@ -7,6 +7,7 @@ mod node;
 #[cfg(test)]
 mod samples;
 
+use dht_core::message::forward::PlaceMark;
 use dht_core::{Contact, Id};
 use serde::{Serialize, Serializer};
 
@@ -20,10 +21,10 @@ pub(crate) use measure::{
     LookupJson, MemberJson, PlaceJson, ProblemJson, RingJson, RingLookupJson, StepJson,
 };
 pub(crate) use node::{
-    AtRiskJson, CompletionsJson, DemoFileJson, DemoJson, DiskJson, HopCountsJson, IdJson,
-    LatencyJson, LeaveJson, LookupsJson, PingJson, ReadyJson, RepairJson, RoutingCountsJson,
-    SettingJson, SettingsJson, StatsAllJson, StatsJson, StatusJson, StoreJson, TrafficJson,
-    UpkeepJson,
+    AtRiskJson, CompletionsJson, DemoFileJson, DemoJson, DiskJson, ForwardsJson, HopCountsJson,
+    IdJson, LatencyJson, LeaveJson, LookupsJson, PingJson, ReadyJson, RepairJson,
+    RoutingCountsJson, SettingJson, SettingsJson, StatsAllJson, StatsJson, StatusJson, StoreJson,
+    TrafficJson, UpkeepJson,
 };
 
 /// What every command prints when it fails.
@@ -62,6 +63,11 @@ pub(crate) struct PeerJson {
 }
 
 impl PeerJson {
+    /// The same of a place without a record.
+    pub(crate) fn of_mark(place: &PlaceMark) -> PeerJson {
+        PeerJson { id: place.id, addr: place.addr.map(|addr| addr.to_string()) }
+    }
+
     /// The JSON form of a contact.
     pub(crate) fn of(contact: &Contact) -> PeerJson {
         PeerJson { id: contact.id, addr: first_addr(contact) }

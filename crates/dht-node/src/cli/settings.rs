@@ -7,7 +7,7 @@ mod plan;
 use std::path::PathBuf;
 
 pub(crate) use gather::{Sources, gather};
-pub(crate) use plan::{LogForm, LogPlan, parse_routing};
+pub(crate) use plan::{LogForm, LogPlan, parse_forwarding, parse_routing};
 
 /// A setting that is known.
 #[derive(Debug)]
@@ -23,7 +23,7 @@ pub(crate) struct Spec {
 
 /// All settings, in the order in which they are shown. Where the defaults come from stands at
 /// `dht_core::Config` and `NodeConfig`; a test compares them.
-pub(crate) const SPECS: [Spec; 18] = [
+pub(crate) const SPECS: [Spec; 19] = [
     Spec { name: "join", default: None, many: true },
     Spec { name: "listen", default: None, many: false },
     Spec { name: "advertise", default: None, many: false },
@@ -33,6 +33,7 @@ pub(crate) const SPECS: [Spec; 18] = [
     Spec { name: "ring-secret-file", default: None, many: false },
     Spec { name: "depth", default: Some("16"), many: false },
     Spec { name: "routing", default: Some("successors"), many: false },
+    Spec { name: "forwarding", default: Some("iterative"), many: false },
     Spec { name: "keep", default: Some("all"), many: true },
     Spec { name: "replicas", default: None, many: false },
     Spec { name: "virtual-nodes", default: Some("1"), many: false },

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
 
+use dht_core::message::Forwarding;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -88,7 +89,16 @@ pub fn draw(config: CheckConfig, seed: u64) -> Script {
     }
     let number = |(at, step)| Line { number: at + 1, step };
     let steps = artist.steps.into_iter().enumerate().map(number).collect();
-    Script { depth: artist.depth, is_timed: true, steps }
+    Script { depth: artist.depth, is_timed: true, forwarding: draw_forwarding(seed), steps }
+}
+
+/// A third of all worlds hand their lookups on. The draw stands apart from all others, so that these are as
+/// they were before there was a choice.
+fn draw_forwarding(seed: u64) -> Forwarding {
+    match mix(&[seed, 4]) % 3 {
+        0 => Forwarding::Recursive,
+        _ => Forwarding::Iterative,
+    }
 }
 
 /// Draws one script, and knows what its nodes are doing as far as a script can tell.
@@ -408,6 +418,7 @@ mod tests {
         }
         let all = texts.concat();
         for word in [
+            "forwarding",
             "join",
             "fail",
             "leave",

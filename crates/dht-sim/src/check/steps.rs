@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 
+use dht_core::message::Forwarding;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
@@ -30,7 +31,7 @@ pub(super) fn draw(ids: u64, seed: u64) -> Script {
     drawn.steps.extend([Step::Heal, Step::Quiet]);
     let number = |(at, step)| Line { number: at + 1, step };
     let steps = drawn.steps.into_iter().enumerate().map(number).collect();
-    Script { depth: Some(depth), is_timed: false, steps }
+    Script { depth: Some(depth), is_timed: false, forwarding: Forwarding::Iterative, steps }
 }
 
 struct Drawn {

@@ -299,6 +299,8 @@ impl<'a> Driver<'a> {
     fn judge(&mut self, asked: Asked, report: &LookupReport) {
         let now = self.world.now();
         self.tally.timeouts.add(report.timeouts as f64);
+        let gave_up = report.handed.as_ref().is_some_and(|handed| handed.gave_up.is_some());
+        self.tally.gave_up += u64::from(gave_up);
         let Some(owner) = &report.owner else {
             self.tally.failed += 1;
             self.tally.first_tries.add(0.0);
@@ -327,8 +329,14 @@ impl<'a> Driver<'a> {
             .iter()
             .map(|held| format!("{} {:?}", name(&held.contact), held.reason))
             .collect();
+        let handed = report.handed.as_ref().map_or(String::new(), |handed| {
+            let places = handed.path.iter().map(|step| self.world.number_at(step.place.id));
+            let silent = handed.detours.iter().map(|held| self.world.number_at(held.place.id));
+            let (places, silent): (Vec<_>, Vec<_>) = (places.collect(), silent.collect());
+            format!("; handed on to {places:?}, past {silent:?}, gave up {:?}", handed.gave_up)
+        });
         let text = format!(
-            "failure {:?}, owner {:?}, {} hops, {} time-outs, {} ms; path {}; detours {}",
+            "failure {:?}, owner {:?}, {} hops, {} time-outs, {} ms; path {}; detours {}{handed}",
             report.failure,
             report.owner.as_ref().map(&name),
             report.hops,

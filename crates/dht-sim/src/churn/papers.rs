@@ -3,6 +3,7 @@
 
 use std::time::Duration;
 
+use dht_core::message::Forwarding;
 use dht_core::message::ring::Routing;
 use serde::Serialize;
 
@@ -27,6 +28,8 @@ pub struct TableConfig {
     pub table: Table,
     /// How lookups are routed.
     pub routing: Routing,
+    /// Who carries them from node to node; in table II it is always the asker.
+    pub forwarding: Forwarding,
     /// Members. The rates of the paper are per 1,000; on another number sessions stay as long.
     pub nodes: usize,
     /// Lookups of every row.
@@ -48,6 +51,8 @@ pub struct TableReport {
     pub note: String,
     /// How lookups were routed.
     pub routing: &'static str,
+    /// Who carried them from node to node.
+    pub forwarding: &'static str,
     /// Members; the papers have [`NODES`].
     pub nodes: usize,
     /// The seed that gives the same report again.
@@ -116,7 +121,9 @@ impl TableConfig {
     /// As in the paper.
     pub fn new(table: Table, seed: u64) -> TableConfig {
         let routing = Routing::Successors;
-        TableConfig { table, routing, nodes: NODES, lookups: 10_000, lookup_rate: None, seed }
+        let forwarding = Forwarding::Iterative;
+        let (nodes, lookups, lookup_rate) = (NODES, 10_000, None);
+        TableConfig { table, routing, forwarding, nodes, lookups, lookup_rate, seed }
     }
 
     fn note(&self) -> String {
@@ -186,7 +193,8 @@ impl TableConfig {
         let lookups = self.lookups as f64 + 3.0 * (self.lookups as f64).sqrt();
         let span = Duration::from_secs_f64((lookups / lookup_rate.max(1e-6)).clamp(1.0, 1e6));
         let default = ChurnConfig::new(self.nodes, rate, span, self.seed);
-        ChurnConfig { lookup_rate, routing: self.routing, ..default }
+        let TableConfig { routing, forwarding, .. } = *self;
+        ChurnConfig { lookup_rate, routing, forwarding, ..default }
     }
 }
 
@@ -212,6 +220,7 @@ pub fn run(
         source: config.table.source(),
         note: config.note(),
         routing: config.routing.as_str(),
+        forwarding: config.forwarding.as_str(),
         nodes: config.nodes,
         seed: config.seed,
         rows,

@@ -23,6 +23,8 @@ pub struct ChurnReport {
     pub routing: &'static str,
     /// Entries of the successor list.
     pub depth: u16,
+    /// Who carried lookups from node to node.
+    pub forwarding: &'static str,
     /// Upkeep period in milliseconds, jittered by 0.5 to 1.5.
     pub stabilize_every_ms: u64,
     /// How long a lookup may take, in milliseconds.
@@ -39,6 +41,8 @@ pub struct ChurnReport {
     pub failed: u64,
     /// Those answered by a node that owned the point at no moment of the lookup.
     pub wrong: u64,
+    /// Those that members handed on, and their askers went on with by themselves.
+    pub gave_up: u64,
     /// Those whose asker died before they ended; in no other count.
     pub orphaned: u64,
     /// Of lookups that found an owner; `None` if there were none.
@@ -95,6 +99,8 @@ pub struct Latency {
     pub p99: Option<f64>,
     /// None took longer.
     pub max: Option<f64>,
+    /// The mean.
+    pub mean: Option<f64>,
 }
 
 /// A lookup that did not end well.
@@ -119,6 +125,7 @@ pub(super) struct Tally {
     pub(super) deaths: u64,
     pub(super) failed: u64,
     pub(super) wrong: u64,
+    pub(super) gave_up: u64,
     pub(super) orphaned: u64,
     pub(super) hops: Sample,
     pub(super) histogram: Histogram,
@@ -164,6 +171,7 @@ impl Tally {
             seed: config.seed,
             routing: config.routing.as_str(),
             depth: config.depth,
+            forwarding: config.forwarding.as_str(),
             stabilize_every_ms: millis(config.stabilize_every),
             lookup_timeout_ms: millis(config.lookup_timeout),
             seconds,
@@ -172,6 +180,7 @@ impl Tally {
             lookups: self.histogram.total() + self.failed,
             failed: self.failed,
             wrong: self.wrong,
+            gave_up: self.gave_up,
             orphaned: self.orphaned,
             mean_hops: self.hops.mean(),
             mean_hops_stderr: self.hops.stderr(),
@@ -205,7 +214,10 @@ impl Latency {
             let at = (share * values_us.len() as f64).ceil() as usize;
             values_us.get(at.saturating_sub(1)).map(|us| *us as f64 / 1000.0)
         };
-        Latency { p50: rank(0.5), p90: rank(0.9), p99: rank(0.99), max: rank(1.0) }
+        let sum: u64 = values_us.iter().sum();
+        let mean = sum as f64 / values_us.len() as f64 / 1000.0;
+        let mean = (!values_us.is_empty()).then_some(mean);
+        Latency { p50: rank(0.5), p90: rank(0.9), p99: rank(0.99), max: rank(1.0), mean }
     }
 }
 

@@ -68,6 +68,22 @@ fn short_sessions_cost_detours_and_no_lookup() {
     assert!(report.bytes["dead"] > 0.0 && report.bytes["lookups"] > 0.0);
 }
 
+/// The same ring, lookups and deaths, whoever carries the lookups; none is answered by another than the owner.
+#[test]
+fn lookups_that_are_handed_on_get_there_sooner() {
+    let iterative = config(60, 0.25, 180);
+    let recursive = ChurnConfig { forwarding: Forwarding::Recursive, ..iterative.clone() };
+    let (one, other) = (measure(&iterative), measure(&recursive));
+    assert_eq!((one.deaths, one.gave_up), (other.deaths, 0));
+    assert_eq!((other.failed, other.wrong, other.ring_breaks), (0, 0, 0), "{other:?}");
+    assert!(
+        one.deaths > 20 && other.gave_up > 0 && other.gave_up < other.lookups / 20,
+        "{other:?}"
+    );
+    let (one, other) = (one.latency_ms, other.latency_ms);
+    assert!(other.mean < one.mean && other.p50 < one.p50, "{one:?} {other:?}");
+}
+
 #[test]
 fn the_same_seed_gives_the_same_report() {
     let config = config(20, 0.3, 30);

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use dht_core::Config;
+use dht_core::message::Forwarding;
 
 use crate::faults::{FaultPlan, Spread};
 
@@ -29,8 +30,12 @@ pub fn parse(text: &str) -> Result<Script, ScriptError> {
     if reader.steps.is_empty() {
         return Err(ScriptError { line: 1, kind: ScriptErrorKind::NoStep });
     }
-    Ok(Script { depth: reader.depth, is_timed: reader.is_timed, steps: reader.steps })
+    let Reader { depth, is_timed, forwarding, steps, .. } = reader;
+    Ok(Script { depth, is_timed, forwarding: forwarding.unwrap_or_default(), steps })
 }
+
+/// The form of a line.
+const FORWARDING: &str = "forwarding iterative|recursive";
 
 type Parsed<T> = Result<T, ScriptErrorKind>;
 
@@ -39,6 +44,7 @@ type Parsed<T> = Result<T, ScriptErrorKind>;
 struct Reader {
     depth: Option<u16>,
     is_timed: bool,
+    forwarding: Option<Forwarding>,
     steps: Vec<Line>,
     /// Every node named so far, and whether it runs.
     nodes: BTreeMap<u64, bool>,
@@ -51,6 +57,7 @@ impl Reader {
             [] => return Ok(()),
             ["depth", rest @ ..] => return self.depth(rest),
             ["timed"] => return self.timed(),
+            ["forwarding", rest @ ..] => return self.forwarding(rest),
             _ => {}
         }
         let step = self.step(words)?;
@@ -75,6 +82,18 @@ impl Reader {
             return Err(ScriptErrorKind::Misplaced { rule });
         }
         self.is_timed = true;
+        Ok(())
+    }
+
+    fn forwarding(&mut self, words: &[&str]) -> Parsed<()> {
+        let named = |word: &&str| Forwarding::ALL.into_iter().find(|held| held.as_str() == *word);
+        let [word] = words else { return form(FORWARDING) };
+        let Some(forwarding) = named(word) else { return form(FORWARDING) };
+        if self.forwarding.is_some() || !self.steps.is_empty() {
+            let rule = "`forwarding` stands before the first step, once";
+            return Err(ScriptErrorKind::Misplaced { rule });
+        }
+        self.forwarding = Some(forwarding);
         Ok(())
     }
 
@@ -418,6 +437,11 @@ mod tests {
             ("ring 0\nring 1", "line 2: `ring` is the first step, once"),
             ("ring 0 x", "line 1: 'x' is no number"),
             ("ring 0 -1", "line 1: '-1' is no number"),
+            ("forwarding fast\nring 0", "line 1: expected `forwarding iterative|recursive`"),
+            (
+                "ring 0\nforwarding recursive",
+                "line 2: `forwarding` stands before the first step, once",
+            ),
             ("ring 0\n\njoin 1 0", "line 3: expected `join J via M`"),
             ("join 1 via 0", "line 1: node 0 is not known: `ring` or `join` names it first"),
             ("ring 0\njoin 0 via 0", "line 2: node 0 is named twice"),
@@ -463,7 +487,15 @@ mod tests {
     fn comments_and_blank_lines_are_nothing() {
         let script = parse("# only words\n\n   \nring 0\n\t# more\n").expect("one step");
         let ring = Line { number: 4, step: Step::Ring(vec![0]) };
-        assert_eq!(script, Script { depth: None, is_timed: false, steps: vec![ring] });
+        assert_eq!(
+            script,
+            Script {
+                depth: None,
+                is_timed: false,
+                forwarding: Forwarding::Iterative,
+                steps: vec![ring],
+            }
+        );
     }
 
     #[test]

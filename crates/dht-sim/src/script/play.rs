@@ -63,15 +63,17 @@ pub fn play(script: &Script, how: Play) -> (Outcome, World) {
         let is_still = |routing: &Routing| !matches!(routing, Routing::Fingers | Routing::Full);
         keep = keep.iter().filter(is_still).collect();
     }
+    let (planted, forwarding) = (how.planted, script.forwarding);
     let config = match script.depth {
-        None => Config { planted: how.planted, keep, ..Config::default() },
+        None => Config { planted, keep, forwarding, ..Config::default() },
         Some(depth) => Config {
             depth,
             min_list: depth,
             // The longest that a node keeps.
             predecessor_peers: depth.min(32),
-            planted: how.planted,
+            planted,
             keep,
+            forwarding,
             ..Config::default()
         },
     };

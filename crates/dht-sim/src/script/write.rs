@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use dht_core::message::Forwarding;
 use dht_core::time::micros;
 
 use super::{Expectation, Script, Step};
@@ -14,6 +15,9 @@ impl fmt::Display for Script {
         }
         if self.is_timed {
             writeln!(f, "timed")?;
+        }
+        if self.forwarding != Forwarding::default() {
+            writeln!(f, "forwarding {}", self.forwarding.as_str())?;
         }
         self.steps.iter().try_for_each(|line| writeln!(f, "{}", line.step))
     }
@@ -95,7 +99,7 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read_again() {
-        let text = "depth 2\ntimed\nring 0 2 4\njoin 1 via 0\nstabilize 1\nrectify 2\n\
+        let text = "depth 2\ntimed\nforwarding recursive\nring 0 2 4\njoin 1 via 0\nstabilize 1\nrectify 2\n\
             notify 4 from 2\nfail 4\nleave 2\nstop 1\nrestart 4\ncrash 4\nrestart 1\n\
             partition 0 1 | 4 | 2\nheal\ncut 0 1\n\
             network delay=1..50 by-way loss=20 twice=5 spikes=1 disk=2\npause 0\nresume 0\n\

@@ -6,6 +6,7 @@ mod checkers;
 mod common;
 mod drawn_scripts;
 mod exploration;
+mod forwarding;
 mod found;
 mod hops;
 mod planted;

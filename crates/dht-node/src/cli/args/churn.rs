@@ -34,6 +34,9 @@ pub(crate) struct SimChurnArgs {
     /// How lookups are routed: successors, both-ways or fingers [default: successors]
     #[arg(long, value_name = "R")]
     pub(crate) routing: Option<String>,
+    /// Who carries lookups from node to node: iterative or recursive [default: iterative]
+    #[arg(long, value_name = "F")]
+    pub(crate) forwarding: Option<String>,
     /// Entries of the successor list [default: a node's]
     #[arg(long, value_name = "K", value_parser = super::measure::depth())]
     pub(crate) depth: Option<u16>,

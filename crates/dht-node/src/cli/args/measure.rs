@@ -17,6 +17,10 @@ pub(crate) struct LookupArgs {
     /// How to route: successors, both-ways or fingers [default: the member's own]
     #[arg(long, value_name = "R")]
     pub(crate) routing: Option<String>,
+    /// Who carries it from node to node: iterative, the member itself, or recursive, each hands it on [default: the
+    /// member's own]
+    #[arg(long, value_name = "F")]
+    pub(crate) forwarding: Option<String>,
     /// With how many entries of the list [default: the member's own]
     #[arg(long, value_name = "K", value_parser = depth())]
     pub(crate) depth: Option<u16>,

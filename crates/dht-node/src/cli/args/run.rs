@@ -31,6 +31,10 @@ pub(crate) struct RunArgs {
     /// What the node's own lookups use; only `successors` is built [default: successors]
     #[arg(long, value_name = "R")]
     pub(crate) routing: Option<String>,
+    /// Who carries the node's own lookups from node to node: `iterative`, itself, or `recursive`, each member
+    /// hands them on [default: iterative]
+    #[arg(long, value_name = "F")]
+    pub(crate) forwarding: Option<String>,
     /// Routings it keeps state for [default: all]
     #[arg(long, value_name = "R,..", hide = true)]
     pub(crate) keep: Option<String>,
@@ -82,6 +86,7 @@ impl RunArgs {
             one("ephemeral", &self.ephemeral),
             one("depth", &self.depth),
             one("routing", &self.routing),
+            one("forwarding", &self.forwarding),
             many("keep", &self.keep),
             one("replicas", &self.replicas),
             one("virtual-nodes", &self.virtual_nodes),

@@ -3,10 +3,12 @@
 mod compare;
 mod draw;
 
+use dht_core::message::Forwarding;
 use dht_core::message::client::{DetourReason, LookupFailure, LookupReport};
+use dht_core::message::forward::GaveUp;
 use dht_core::register::Key;
 
-use super::{routing_named, with_client};
+use super::{named_forwarding, routing_named, with_client};
 use crate::cli::args::{Globals, LookupArgs};
 use crate::cli::exit::{Exit, Failure, Kind};
 use crate::cli::json::{DetourJson, LookupJson, PeerJson, StepJson};
@@ -19,7 +21,8 @@ pub(super) fn run(globals: &Globals, args: &LookupArgs, output: Output) -> Resul
     let routing = args.routing.as_deref().map(routing_named).transpose()?;
     let key =
         parse_key(&args.key, args.key_hex).map_err(|error| Failure::usage(error.to_string()))?;
-    let target = LookupTarget { id: key.id(), routing, depth: args.depth, forwarding: None };
+    let forwarding = args.forwarding.as_deref().map(named_forwarding).transpose()?;
+    let target = LookupTarget { id: key.id(), routing, depth: args.depth, forwarding };
     with_client(globals, async |client| {
         if args.compare {
             let json = compare::gather(client, &key, args.depth, output).await?;
@@ -39,21 +42,16 @@ pub(super) fn run(globals: &Globals, args: &LookupArgs, output: Output) -> Resul
 
 fn shape(key: &Key, report: LookupReport) -> Result<LookupJson, Failure> {
     let Some(owner) = &report.owner else { return Err(nobody(key, &report)) };
-    let path: Vec<StepJson> = report
-        .path
-        .iter()
-        .map(|step| StepJson {
-            peer: PeerJson::of(&step.contact),
-            connect_us: step.connect_us,
-            rtt_us: step.rtt_us,
-            fell_back: step.fell_back,
-        })
-        .collect();
+    let (path, detours) = steps(&report);
+    let handed = report.handed.as_ref();
+    let forwarding = if handed.is_some() { Forwarding::Recursive } else { Forwarding::Iterative };
     Ok(LookupJson {
         key: KeyJson::of(key.as_bytes()),
         id: report.id,
         routing: report.routing.as_str(),
         depth: report.depth,
+        forwarding: forwarding.as_str(),
+        gave_up: handed.and_then(|held| held.gave_up).map(GaveUp::as_str),
         hops: report.hops,
         timeouts: report.timeouts,
         asker: PeerJson::of(&report.asker),
@@ -64,13 +62,32 @@ fn shape(key: &Key, report: LookupReport) -> Result<LookupJson, Failure> {
     })
 }
 
-/// The failed contacts of a lookup.
-fn detours(report: &LookupReport) -> Vec<DetourJson> {
-    let told = report.detours.iter().map(|detour| DetourJson {
+/// The way and the failed contacts: as members handed the question on, and as its asker went on by itself.
+fn steps(report: &LookupReport) -> (Vec<StepJson>, Vec<DetourJson>) {
+    let own = report.path.iter().map(|step| StepJson {
+        peer: PeerJson::of(&step.contact),
+        connect_us: Some(step.connect_us),
+        rtt_us: Some(step.rtt_us),
+        fell_back: step.fell_back,
+    });
+    let own_detours = report.detours.iter().map(|detour| DetourJson {
         peer: PeerJson::of(&detour.contact),
         reason: word(detour.reason),
     });
-    told.collect()
+    let Some(handed) = &report.handed else { return (own.collect(), own_detours.collect()) };
+    let path = handed.path.iter().map(|step| StepJson {
+        peer: PeerJson::of_mark(&step.place),
+        connect_us: None,
+        rtt_us: None,
+        fell_back: step.fell_back,
+    });
+    let detours = handed.detours.iter().map(|detour| DetourJson {
+        peer: PeerJson::of_mark(&detour.place),
+        reason: word(detour.reason),
+    });
+    // Of a way that was given up only the failed contacts count: whoever goes on begins anew.
+    let path = if handed.gave_up.is_none() { path.collect() } else { own.collect() };
+    (path, detours.chain(own_detours).collect())
 }
 
 fn nobody(key: &Key, report: &LookupReport) -> Failure {
@@ -129,11 +146,22 @@ fn for_people(json: &LookupJson, key: &Key, output: Output) -> String {
             (at + 1).to_string(),
             step.peer.id.to_string(),
             addr(&step.peer),
-            if step.connect_us == 0 { "-".to_owned() } else { show_micros(step.connect_us) },
-            show_micros(step.rtt_us),
+            step.connect_us.filter(|us| *us > 0).map_or("-".to_owned(), show_micros),
+            step.rtt_us.map_or("-".to_owned(), show_micros),
         ]);
     }
     text.push_str(&table_text(&table));
+    if json.forwarding == Forwarding::Recursive.as_str() {
+        let told = match json.gave_up {
+            None => {
+                "Members handed the question on: how long each step took is not known.".to_owned()
+            }
+            Some(why) => format!(
+                "Members handed the question on and came to nothing ({why}): the member asked went on by itself."
+            ),
+        };
+        text.push_str(&format!("\n{told}\n"));
+    }
     let fell_back: Vec<String> = json
         .path
         .iter()
@@ -159,4 +187,70 @@ fn for_people(json: &LookupJson, key: &Key, output: Output) -> String {
     text.push('\n');
     text.push_str(&table_text(&table));
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use dht_core::message::client::{Detour, PathStep};
+    use dht_core::message::forward::{HandedDetour, HandedReport, HandedStep, PlaceMark};
+    use dht_core::message::ring::Routing;
+    use dht_core::peer::Signature;
+    use dht_core::{Contact, PeerKey, PeerRecord};
+
+    use super::*;
+
+    fn contact(n: u8) -> Contact {
+        let addrs = vec![([127, 0, 0, 1], 4000 + u16::from(n)).into()];
+        let (key, signature) = (PeerKey([n; 32]), Signature([0; 64]));
+        Contact::new(Arc::new(PeerRecord { key, incarnation: 1, revision: 0, addrs, signature }), 0)
+    }
+
+    fn report(gave_up: Option<GaveUp>, own: Vec<PathStep>) -> LookupReport {
+        let place = |n| PlaceMark::of(&contact(n));
+        LookupReport {
+            id: contact(9).id,
+            routing: Routing::Fingers,
+            depth: 16,
+            asker: contact(1),
+            owner: Some(contact(3)),
+            hops: 2,
+            timeouts: 2,
+            path: own,
+            detours: vec![Detour { contact: contact(5), reason: DetourReason::TimedOut }],
+            elapsed_us: 3000,
+            failure: None,
+            handed: Some(HandedReport {
+                path: vec![2, 3]
+                    .into_iter()
+                    .map(|n| HandedStep { place: place(n), fell_back: false })
+                    .collect(),
+                detours: vec![HandedDetour { place: place(4), reason: DetourReason::Busy }],
+                gave_up,
+            }),
+        }
+    }
+
+    #[test]
+    fn a_way_that_others_went_has_no_made_up_times() {
+        let key = Key::new("k").expect("short");
+        let json = shape(&key, report(None, vec![])).expect("an owner");
+        assert_eq!((json.forwarding, json.gave_up, json.path.len()), ("recursive", None, 2));
+        assert!(json.path.iter().all(|step| (step.connect_us, step.rtt_us) == (None, None)));
+        assert_eq!(json.path[1].peer, json.owner);
+        assert_eq!(
+            json.detours.iter().map(|held| held.reason).collect::<Vec<_>>(),
+            ["busy", "timed_out"]
+        );
+        let text = for_people(&json, &key, Output::bare(false));
+        assert!(text.contains("handed the question on: how long"), "{text}");
+        let step = PathStep { contact: contact(3), connect_us: 0, rtt_us: 700, fell_back: false };
+        let own = report(Some(GaveUp::NextSilent), vec![step]);
+        let json = shape(&key, own).expect("an owner");
+        assert_eq!((json.gave_up, json.path.len()), (Some("next_silent"), 1));
+        assert_eq!(json.path[0].rtt_us, Some(700));
+        let text = for_people(&json, &key, Output::bare(false));
+        assert!(text.contains("came to nothing (next_silent)"), "{text}");
+    }
 }

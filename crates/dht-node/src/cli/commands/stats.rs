@@ -3,6 +3,8 @@
 mod all;
 mod shape;
 
+use dht_core::message::Forwarding;
+
 use super::with_client;
 use crate::cli::args::{Globals, StatsArgs};
 use crate::cli::exit::{Exit, Failure};
@@ -78,6 +80,19 @@ fn for_people(json: &StatsJson, output: Output) -> String {
             lookups.count, lookups.failed, lookups.cached, lookups.timeouts
         ),
     ]);
+    let forwards = &json.forwards;
+    if json.forwarding == Forwarding::Recursive.as_str() || forwards.taken > 0 {
+        facts.add_row([
+            "forwarding",
+            &format!(
+                "{}: {} taken from others, {} refused, {} of its own given up",
+                json.forwarding,
+                count(forwards.taken, "lookup"),
+                forwards.refused,
+                forwards.gave_up
+            ),
+        ]);
+    }
     let time = |value: Option<u64>| value.map_or("-".to_owned(), show_micros);
     if let Some(latency) = &lookups.latency_us {
         facts.add_row([
@@ -146,9 +161,9 @@ const BAR: u64 = 40;
 pub(super) mod tests {
     use std::sync::Arc;
 
+    use dht_core::message::RingId;
     use dht_core::message::client::NodeState;
     use dht_core::message::ring::Routing;
-    use dht_core::message::{Forwarding, RingId};
     use dht_core::peer::Signature;
     use dht_core::stats::{
         AtRisk, Counters, DiskReport, LatencyReport, StatsReport, StoreReport, TrafficReport,
@@ -206,5 +221,6 @@ pub(super) mod tests {
         assert!(text.contains("hops along successors at depth 16: mean 1.00"), "{text}");
         assert!(text.contains("hops along successors at depth 1: mean 7.00"), "{text}");
         assert!(text.contains(&"#".repeat(40)), "{text}");
+        assert!(text.contains("recursive: 0 lookups taken from others"), "{text}");
     }
 }

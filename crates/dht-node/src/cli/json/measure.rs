@@ -18,6 +18,10 @@ pub(crate) struct LookupJson {
     pub(crate) routing: &'static str,
     /// With how many entries.
     pub(crate) depth: u16,
+    /// Who carried it from node to node: `iterative` or `recursive`.
+    pub(crate) forwarding: &'static str,
+    /// Why its asker went on by itself with what members had handed on; null if it did not.
+    pub(crate) gave_up: Option<&'static str>,
     /// Steps from node to node until the owner; the length of `path`.
     pub(crate) hops: u32,
     /// Contacts that failed; the length of `detours`.
@@ -40,10 +44,10 @@ pub(crate) struct StepJson {
     /// Who.
     #[serde(flatten)]
     pub(crate) peer: PeerJson,
-    /// Time to open a connection; 0 if there was one.
-    pub(crate) connect_us: u64,
-    /// Time from question to answer.
-    pub(crate) rtt_us: u64,
+    /// Time to open a connection; 0 if there was one; null if others handed it on.
+    pub(crate) connect_us: Option<u64>,
+    /// Time from question to answer; null if others handed it on.
+    pub(crate) rtt_us: Option<u64>,
     /// Whoever named it keeps no state for the routing, and went by its links.
     pub(crate) fell_back: bool,
 }

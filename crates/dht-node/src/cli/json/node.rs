@@ -42,8 +42,12 @@ pub(crate) struct StatsJson {
     pub(crate) routing: &'static str,
     /// With how many entries.
     pub(crate) depth: u16,
+    /// Who carries its own lookups from node to node: `iterative` or `recursive`.
+    pub(crate) forwarding: &'static str,
     /// Lookups under its own routing and depth, and the others apart.
     pub(crate) lookups: LookupsJson,
+    /// Lookups that are handed on.
+    pub(crate) forwards: ForwardsJson,
     /// Upkeep of the links.
     pub(crate) upkeep: UpkeepJson,
     /// What it stores.
@@ -98,6 +102,17 @@ pub(crate) struct LookupsJson {
     pub(crate) by_routing: Vec<RoutingCountsJson>,
     /// How long those took that found the owner, under whatever routing; `null` in a sum.
     pub(crate) latency_us: Option<LatencyJson>,
+}
+
+/// Lookups that are handed on.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct ForwardsJson {
+    /// Those of others that it took.
+    pub(crate) taken: u64,
+    /// Those of others that it did not: too many waited.
+    pub(crate) refused: u64,
+    /// Its own that it went on with by itself.
+    pub(crate) gave_up: u64,
 }
 
 /// Lookups of one routing and depth.

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use dht_core::config::ConfigError;
-use dht_core::message::Routings;
 use dht_core::message::ring::Routing;
+use dht_core::message::{Forwarding, Routings};
 use dht_core::{Config, PeerKey};
 use etcetera::BaseStrategy;
 use tracing_subscriber::EnvFilter;
@@ -83,6 +83,9 @@ impl Settings {
         }
         if let Some(routing) = self.read("routing", parse_routing)? {
             core.routing = routing;
+        }
+        if let Some(forwarding) = self.read("forwarding", parse_forwarding)? {
+            core.forwarding = forwarding;
         }
         if let Some(keep) = self.keep()? {
             core.keep = keep;
@@ -194,6 +197,12 @@ pub(crate) fn parse_routing(word: &str) -> Result<Routing, NeedsOneOf> {
     named.ok_or(NeedsOneOf { words: "successors, both-ways, fingers, full" })
 }
 
+/// Reads the name of a way to carry lookups.
+pub(crate) fn parse_forwarding(word: &str) -> Result<Forwarding, NeedsOneOf> {
+    let named = Forwarding::ALL.into_iter().find(|forwarding| forwarding.as_str() == word);
+    named.ok_or(NeedsOneOf { words: "iterative, recursive" })
+}
+
 /// A number outside of what works.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("it must lie between {low} and {high}")]
@@ -274,6 +283,7 @@ mod tests {
             ("listen", "[::1]:0"),
             ("join", "dht:home/h:1,h:2"),
             ("depth", "4"),
+            ("forwarding", "recursive"),
             ("stabilize-every", "250ms"),
             ("replicas", "2"),
             ("admins", &key),
@@ -284,6 +294,7 @@ mod tests {
         assert_eq!(node.listen, Some("[::1]:0".parse().expect("an address")));
         assert_eq!((node.ring_name.as_str(), node.join.len()), ("home", 2));
         assert_eq!((node.core.depth, node.replicas), (4, Some(2)));
+        assert_eq!(node.core.forwarding, Forwarding::Recursive);
         assert_eq!(node.core.stabilize_every, Duration::from_millis(250));
         assert_eq!(node.admins, [PeerKey([10; 32])]);
     }
@@ -314,6 +325,7 @@ mod tests {
             ("log", "a=b=c"),
             ("log-format", "xml"),
             ("routing", "teleport"),
+            ("forwarding", "by-post"),
         ] {
             let error = plan(&[(name, value)]).expect_err(value);
             assert!(matches!(error, SettingsError::Bad { .. }), "{error}");

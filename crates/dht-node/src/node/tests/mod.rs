@@ -1,6 +1,7 @@
 //! Real nodes on loopback, in one process. Conditions are waited for, never times.
 
 mod files;
+mod forward;
 mod life;
 mod ring;
 

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use dht_core::message::Forwarding;
 use dht_core::message::ring::Routing;
 use dht_sim::churn::papers::{self, Ours, PaperFigures, TableConfig, TableReport, TableRow};
 use dht_sim::churn::simultaneous::SimultaneousRow;
@@ -9,7 +10,7 @@ use dht_sim::churn::{self, ChurnConfig, ChurnError, ChurnProgress, ChurnReport};
 use serde::Serialize;
 
 use crate::cli::args::{SimChurnArgs, TableArg};
-use crate::cli::commands::routing_named;
+use crate::cli::commands::{named_forwarding, routing_named};
 use crate::cli::deadline::Deadline;
 use crate::cli::exit::{Exit, Failure, Kind};
 use crate::cli::output::{Output, table_text};
@@ -31,10 +32,12 @@ pub(super) fn run(
 ) -> Result<Exit, Failure> {
     let routing = args.routing.as_deref().map(routing_named).transpose()?;
     let routing = routing.unwrap_or(Routing::Successors);
+    let forwarding = args.forwarding.as_deref().map(named_forwarding).transpose()?;
+    let forwarding = forwarding.unwrap_or_default();
     if let Some(table) = args.table {
-        return run_table(args, table, routing, deadline, output);
+        return run_table(args, table, (routing, forwarding), deadline, output);
     }
-    let config = ChurnConfig { routing, ..config(args)? };
+    let config = ChurnConfig { routing, forwarding, ..config(args)? };
     let progress = output.progress();
     let began = Instant::now();
     let report = deadline
@@ -48,7 +51,7 @@ pub(super) fn run(
 fn run_table(
     args: &SimChurnArgs,
     table: TableArg,
-    routing: Routing,
+    (routing, forwarding): (Routing, Forwarding),
     deadline: Deadline,
     output: Output,
 ) -> Result<Exit, Failure> {
@@ -64,7 +67,12 @@ fn run_table(
         );
         return Err(Failure::usage(text));
     }
-    let config = TableConfig { table: table.table(), routing, nodes, lookups, lookup_rate, seed };
+    if table == TableArg::Ton2 && forwarding == Forwarding::Recursive {
+        let text = "--forwarding recursive: the walks of table ton2 are their askers'";
+        return Err(Failure::usage(text));
+    }
+    let table = table.table();
+    let config = TableConfig { table, routing, forwarding, nodes, lookups, lookup_rate, seed };
     let progress = output.progress();
     let began = Instant::now();
     let report = deadline
@@ -162,6 +170,7 @@ fn lines(report: &ChurnReport) -> Vec<(String, String)> {
             with_error(report.timeouts_per_lookup, report.timeouts_stderr),
         ),
         named("right at the first try", share(report.first_try)),
+        named("latency mean, ms", number(report.latency_ms.mean, 0)),
         named("latency p50, ms", number(report.latency_ms.p50, 0)),
         named("latency p99, ms", number(report.latency_ms.p99, 0)),
         named("ring breaks", report.ring_breaks.to_string()),
@@ -173,6 +182,9 @@ fn lines(report: &ChurnReport) -> Vec<(String, String)> {
         named("acknowledged and lost", report.acked_lost.to_string()),
         named("bytes per node and s", format!("{:.0}", report.bytes_per_node_per_s)),
     ];
+    if report.forwarding == Forwarding::Recursive.as_str() {
+        lines.insert(3, named("handed on and given up", report.gave_up.to_string()));
+    }
     let parts = report.bytes.iter();
     lines.extend(parts.map(|(name, bytes)| (format!("  for {name}"), format!("{bytes:.0}"))));
     lines

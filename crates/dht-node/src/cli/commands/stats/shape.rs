@@ -2,15 +2,15 @@
 
 use dht_core::message::ring::Routing;
 use dht_core::stats::{
-    AtRisk, Histogram, LatencyReport, LookupCounts, RepairCounts, StatsReport, StoreReport,
-    TrafficReport, UpkeepCounts,
+    AtRisk, ForwardCounts, Histogram, LatencyReport, LookupCounts, RepairCounts, StatsReport,
+    StoreReport, TrafficReport, UpkeepCounts,
 };
 use dht_core::theory;
 
 use crate::cli::commands::ring_id;
 use crate::cli::json::{
-    AtRiskJson, DiskJson, HopCountsJson, LatencyJson, LookupsJson, PeerJson, RepairJson,
-    RoutingCountsJson, StatsJson, StoreJson, TrafficJson, UpkeepJson,
+    AtRiskJson, DiskJson, ForwardsJson, HopCountsJson, LatencyJson, LookupsJson, PeerJson,
+    RepairJson, RoutingCountsJson, StatsJson, StoreJson, TrafficJson, UpkeepJson,
 };
 
 pub(super) fn shape(stats: &StatsReport) -> StatsJson {
@@ -34,6 +34,8 @@ pub(super) fn shape(stats: &StatsReport) -> StatsJson {
         successors: stats.successors.iter().map(|contact| contact.id).collect(),
         routing: stats.routing.as_str(),
         depth: stats.depth,
+        forwarding: stats.forwarding.as_str(),
+        forwards: forwards(&stats.counters.forwards),
         lookups: LookupsJson {
             latency_us: latency,
             ..lookups(counts, theory::expected_mean(own.0, nodes, own.1), by_routing)
@@ -110,6 +112,11 @@ pub(super) fn upkeep(counts: &UpkeepCounts) -> UpkeepJson {
         merge_probes: counts.merge_probes,
         merges: counts.merges,
     }
+}
+
+fn forwards(counts: &ForwardCounts) -> ForwardsJson {
+    let ForwardCounts { taken, refused, gave_up } = *counts;
+    ForwardsJson { taken, refused, gave_up }
 }
 
 pub(super) fn store(report: &StoreReport, corrupt: u64) -> StoreJson {
