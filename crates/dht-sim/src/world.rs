@@ -20,7 +20,6 @@ use dht_core::message::client::NodeState;
 use dht_core::message::map::MapPlace;
 use dht_core::message::ring::Routing;
 use dht_core::message::{Forwarding, RingId};
-use dht_core::node::Snapshot;
 use dht_core::node::{Node, Snapshot};
 use dht_core::register::{Ballot, Key, OperationId, Register, Value};
 use dht_core::{Command, Config, Contact, Event, Id, Instant, Notice};

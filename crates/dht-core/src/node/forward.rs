@@ -134,6 +134,7 @@ impl Node {
         let Some(waiting) = self.forwards.waiting.remove(&number) else { return };
         if outcome.is_err() {
             self.fingers.doubt(to.id);
+            self.map.doubt(to.id);
         }
         let reason = match outcome {
             Ok(Response::Done) => return,
@@ -171,7 +172,8 @@ impl Node {
     /// Hands a question on, or ends it, as our own state says.
     fn pass_on(&mut self, mut forward: Box<Forward>) {
         let (me, limit) = (self.ring.links().me().id, self.out.config.max_hops);
-        match self.route(&forward.query()) {
+        let query = forward.query();
+        match self.route(&query) {
             RouteOutcome::Answer(RouteAnswer::Mine { predecessor, successors }) => {
                 self.end_forward(forward, ForwardOutcome::Mine { predecessor, successors });
             }
@@ -186,7 +188,7 @@ impl Node {
             RouteOutcome::NotMember => self.give_back(forward, GaveUp::NotMember),
             RouteOutcome::Wait(suspect) => {
                 // The asker waits by itself: nobody keeps anything for strangers while upkeep finds out.
-                self.verify_for_route(suspect);
+                self.verify_for_route(suspect, &query.failed);
                 self.give_back(forward, GaveUp::NextSilent);
             }
         }

@@ -177,7 +177,7 @@ impl Node {
                         self.note(event);
                         self.confirm(event);
                     }
-                    self.pass_on(batch, end, Arc::new(events));
+                    self.spread_on(batch, end, Arc::new(events));
                 }
             }
             Request::MapTell { mut events } => {
@@ -280,7 +280,7 @@ impl Node {
         if let Some(events) = self.spread.take_batch(now, budget) {
             let batch = self.out.draw_below(u64::MAX);
             self.spread.is_new(batch);
-            self.pass_on(batch, self.id(), Arc::new(events));
+            self.spread_on(batch, self.id(), Arc::new(events));
         }
         self.plan_batch();
     }
@@ -413,7 +413,7 @@ impl Node {
         }
     }
 
-    fn pass_on(&mut self, batch: u64, end: Id, events: Arc<Vec<MapEvent>>) {
+    fn spread_on(&mut self, batch: u64, end: Id, events: Arc<Vec<MapEvent>>) {
         for (child, end) in children(&self.map, self.id(), end) {
             self.send_copy(&child, Copy { batch, end, events: events.clone() });
         }

@@ -284,6 +284,7 @@ pub(crate) mod tests {
             detours: Vec::new(),
             elapsed_us: 5000,
             failure: None,
+            handed: None,
         }
     }
 

@@ -97,6 +97,8 @@ pub(super) fn kept_by(asker: Id, request: &Request) -> Option<Kept> {
         | Request::MapDigest { .. } => Some(Kept::Map),
         Request::Route(query) if is_of_finger(asker, query) => Some(Kept::Fingers),
         Request::Route(_)
+        | Request::Forward(_)
+        | Request::ForwardEnd(_)
         | Request::ReadRegister { .. }
         | Request::WriteRegister { .. }
         | Request::Digest { .. }

@@ -57,7 +57,7 @@ fn shape(key: &Key, report: LookupReport) -> Result<LookupJson, Failure> {
         asker: PeerJson::of(&report.asker),
         owner: PeerJson::of(owner),
         path,
-        detours: detours(&report),
+        detours,
         elapsed_us: report.elapsed_us,
     })
 }

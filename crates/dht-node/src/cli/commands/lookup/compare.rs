@@ -4,12 +4,13 @@ mod text;
 
 use std::collections::BTreeMap;
 
+use dht_core::message::Forwarding;
 use dht_core::message::client::{LookupReport, NeighborhoodReport};
 use dht_core::message::ring::Routing;
 use dht_core::register::Key;
 use dht_core::{Contact, Id, between};
 
-use super::detours;
+use super::steps;
 use crate::cli::exit::Failure;
 use crate::cli::json::{ChoiceJson, CompareJson, ComparedJson, EntryJson, PeerJson};
 use crate::cli::keys::KeyJson;
@@ -36,7 +37,13 @@ pub(super) async fn gather(
             continue;
         }
         progress.message(routing.as_str());
-        let target = LookupTarget { id: key.id(), routing: Some(routing), depth };
+        let target = LookupTarget {
+            id: key.id(),
+            routing: Some(routing),
+            depth,
+            // Whoever carries it sees every step.
+            forwarding: Some(Forwarding::Iterative),
+        };
         lookups.push(member.lookup(target).await?);
     }
     let mut told = BTreeMap::from([(mine.contact.id, mine.clone())]);
@@ -68,7 +75,7 @@ fn shape(
         owner: lookup.owner.as_ref().map(PeerJson::of),
         elapsed_us: lookup.elapsed_us,
         steps: choices(lookup, told).iter().map(|choice| step(choice, lookup)).collect(),
-        detours: detours(lookup),
+        detours: steps(lookup).1,
     };
     CompareJson {
         key: KeyJson::of(key.as_bytes()),

@@ -106,8 +106,11 @@ fn beside(json: &DrawnJson) -> Vec<String> {
             }
             continue;
         }
-        let (id, rtt) = (step.peer.id, show_micros(step.rtt_us));
-        lines.push(format!("{:3}  {}  {}  {rtt}", at + 1, short(&id), percent(id)));
+        let id = step.peer.id;
+        // Nobody measured it where members handed the question on.
+        let rtt = step.rtt_us.map_or(String::new(), show_micros);
+        let line = format!("{:3}  {}  {}  {rtt}", at + 1, short(&id), percent(id));
+        lines.push(line.trim_end().to_owned());
     }
     if lookup.hops == 0 {
         lines.push("     it owns the key".to_owned());

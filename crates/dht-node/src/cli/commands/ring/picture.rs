@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use dht_core::Id;
+use dht_core::message::Forwarding;
 use dht_core::message::client::NodeState;
 use dht_core::message::ring::Routing;
 use rand::RngExt;
@@ -37,7 +38,13 @@ pub(super) async fn look_up(
     for number in 0..drawn.lookups {
         let asker = walk.members[rand::rng().random_range(0..walk.members.len())].contact();
         let id = Id::from_bytes(rand::random());
-        let target = LookupTarget { id, routing: drawn.routing, depth: drawn.depth };
+        let target = LookupTarget {
+            id,
+            routing: drawn.routing,
+            depth: drawn.depth,
+            // Whoever carries it sees every step.
+            forwarding: Some(Forwarding::Iterative),
+        };
         let asked = async { client.dial(asker).await?.lookup(target).await };
         progress.count(number.into(), drawn.lookups.into());
         let Ok(report) = asked.await else { continue };
