@@ -1,7 +1,8 @@
 //! Lookups: a passive query that says whom to ask next, and the table of those under way.
 //!
-//! Lookups are iterative: the asker contacts each hop itself, so a dead hop costs one time-out and a
-//! detour, and the path can be shown with its round trips (`docs/protocol.md`, "Owning").
+//! Unless they are handed on (`docs/protocol.md`, "Forwarding"), lookups are iterative: the asker contacts
+//! each hop itself, so a dead hop costs one time-out and a detour, and the path can be shown with its round
+//! trips ("Owning").
 
 use std::time::Duration;
 

@@ -9,6 +9,7 @@ mod clock;
 mod held;
 mod lives;
 mod post;
+mod sent;
 mod trouble;
 
 use std::collections::{BTreeMap, BTreeSet};

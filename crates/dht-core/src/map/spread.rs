@@ -161,7 +161,7 @@ impl Spread {
 
     /// Twice what a message costs: whoever gets a batch sends up to two copies.
     fn next_cost(&self) -> i64 {
-        let events = self.waiting.values().take(MAX_MAP_EVENTS).map(MapEvent::len).sum::<usize>();
+        let events = self.waiting.values().take(MAX_MAP_EVENTS).map(MapEvent::size).sum::<usize>();
         2 * (MESSAGE_COST + i64::try_from(events).unwrap_or(i64::MAX / 4))
     }
 
@@ -335,7 +335,7 @@ mod tests {
             spread.enqueue(MapEvent::Gone { id: contact(n).id, claim });
             if spread.pause(now, rate) == Some(Duration::ZERO) {
                 let batch = spread.take_batch(now, rate).expect("what was saved is enough");
-                let bytes: usize = batch.iter().map(MapEvent::len).sum();
+                let bytes: usize = batch.iter().map(MapEvent::size).sum();
                 sent += 2 * (MESSAGE_COST + bytes as i64);
             }
         }

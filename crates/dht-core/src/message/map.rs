@@ -79,7 +79,7 @@ impl MapEvent {
     }
 
     /// About how many bytes it takes on the wire.
-    pub fn len(&self) -> usize {
+    pub fn size(&self) -> usize {
         match self {
             MapEvent::Here(_) => HERE_LEN,
             MapEvent::Gone { .. } => GONE_LEN,

@@ -166,7 +166,7 @@ impl Node {
             }
             Request::MapSpread { batch, end, mut events } => {
                 events.truncate(MAX_MAP_EVENTS);
-                let bytes = events.iter().map(MapEvent::len).sum();
+                let bytes = events.iter().map(MapEvent::size).sum();
                 if !self.spread.accepts(bytes, self.out.now, self.out.config.map_budget) {
                     return self.out.reply(reply, Response::Busy);
                 }

@@ -6,13 +6,12 @@ use std::time::Duration;
 
 use dht_core::event::{Failure, FetchId, ReplyId, RpcId, StoreId, StoreOutcome};
 use dht_core::manifest::ChunkRef;
-use dht_core::message::forward::{ForwardEnd, ForwardOutcome};
 use dht_core::message::ring::{Request, Response, RouteAnswer};
 use dht_core::{Contact, Effect, Event, Id, Instant, Notice, PeerRecord};
 
 use super::World;
 use super::held::{Begun, Notify};
-use crate::invariants::{acknowledged, bounded};
+use crate::invariants::acknowledged;
 use crate::ledger::Finished;
 use crate::member::{Stage, number, number_of};
 use crate::trace::Kind;
@@ -282,11 +281,7 @@ impl World {
     }
 
     fn send(&mut self, n: u64, rpc: RpcId, to: &Contact, request: Request) {
-        match (&request, request.looked_up()) {
-            (Request::ForwardEnd(end), _) => self.on_forward_end(n, end),
-            (_, Some(_)) => {}
-            (_, None) => self.count_message(n),
-        }
+        self.note_sent(n, &request);
         let member = self.member(n);
         let call = Call { by: n, life: member.life(), rpc };
         let from = member.me.clone();
@@ -314,27 +309,6 @@ impl World {
         let delay = self.draw_delay(n, to);
         let sent = self.post.stamp(self.now);
         self.post(delay, Parcel::Request { sent, call, from, to, life, request, is_echo: false });
-    }
-
-    /// The owner of a point says so to the asker, who did not ask it itself.
-    fn on_forward_end(&mut self, n: u64, end: &ForwardEnd) {
-        if matches!(end.outcome, ForwardOutcome::Mine { .. }) {
-            let node = self.member(n).me.id;
-            self.watch.on_mine(self.now, node, end.key);
-        }
-    }
-
-    fn count_message(&mut self, n: u64) {
-        let window = self.now.0 / (bounded::WINDOW_S * 1_000_000);
-        let member = self.member_mut(n);
-        if member.sent.0 != window {
-            member.sent = (window, 0);
-        }
-        member.sent.1 += 1;
-        let (node, sent) = (member.me.id, member.sent.1);
-        if let Some(violation) = bounded::check_messages(node, sent) {
-            self.watch.report(self.now, violation);
-        }
     }
 
     fn reply(&mut self, n: u64, reply: ReplyId, response: Response) {
