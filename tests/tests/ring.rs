@@ -214,6 +214,42 @@ fn hops_are_measured_and_counted() {
     assert_eq!(lookups(&stats) - before, 10, "{stats}");
 }
 
+/// A node whose walks take more hops than they may says so once, with what would take fewer; `stats` says
+/// it as long as it lasts, and lays what is expected beside what was measured.
+#[test]
+fn a_costly_walk_is_told_once() {
+    const SIZE: usize = 8;
+    let settings = Settings::quick().flag("--depth").flag("1").flag("--hop-budget").flag("2");
+    let cluster = Cluster::ring(SIZE, settings);
+    let before = cluster.json(0, &["stats"]);
+    assert_eq!((&before["hop_budget"], &before["hint"]), (&2.0.into(), &Value::Null), "{before}");
+    // A hundred and fifty of each row for every node, give or take a dozen; 64 are looked at together.
+    for _ in 0..2 {
+        cluster.json(0, &["hops", "--samples", "1200"]);
+    }
+    let stats = cluster.json(0, &["stats"]);
+    let hint = &stats["hint"];
+    assert!(hint["mean"].as_f64().is_some_and(|mean| mean > 2.0), "{stats}");
+    assert!(hint["lookups"].as_u64().is_some_and(|lookups| lookups >= 64), "{stats}");
+    let told = "lookups take more hops than they may: mean ";
+    assert_eq!(cluster.log(0).matches(told).count(), 1, "{}", cluster.log(0));
+    let message = hint["message"].as_str().expect("text");
+    assert!(message.contains("depth 16 would make it 0.9"), "{stats}");
+    assert_eq!(stats["estimated_nodes_error"], 0.0, "the list leads round: {stats}");
+    let hops = &stats["lookups"]["hops"];
+    let shares = hops["expected_shares"].as_array().expect("a list");
+    assert!(shares.len() == SIZE && shares.iter().all(|share| *share == 0.125), "{hops}");
+    let sent = &stats["upkeep_traffic"];
+    assert!(sent["bytes_per_s"].as_f64().is_some_and(|rate| rate > 0.0), "{sent}");
+    assert!(sent["links"].as_u64() < stats["traffic"]["out"].as_u64(), "{stats}");
+    assert_eq!(stats["advice"]["alternatives"][0]["depth"], 16, "{stats}");
+    let all = cluster.json(3, &["stats", "--all"]);
+    assert!(all["hints"].as_u64().is_some_and(|hints| hints >= 1), "{all}");
+    let text = cluster.client(0, &["stats"]).expect(0);
+    let said = String::from_utf8_lossy(&text.stdout);
+    assert!(said.contains("HINT: ") && said.contains("8 nodes, all of them in its list"), "{text}");
+}
+
 /// The number of lookups, which is the sum of the histogram and of what is counted apart from it.
 fn lookups(stats: &Value) -> u64 {
     let lookups = &stats["lookups"];

@@ -281,6 +281,19 @@ pub struct StatsReport {
     pub upkeep_traffic: UpkeepTraffic,
     /// Who carries the node's own lookups from node to node.
     pub forwarding: Forwarding,
+    /// What the node's own lookups may cost, if that is watched.
+    pub hop_budget: Option<f64>,
+    /// That they cost more; `None` while they do not.
+    pub hint: Option<HopHint>,
+}
+
+/// The node's own lookups take more hops than it was told they may.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct HopHint {
+    /// Mean hops when that was last looked at.
+    pub mean: f64,
+    /// Over so many lookups.
+    pub lookups: u64,
 }
 
 /// What a node sent since its start to keep its routing state right, by what it keeps: bytes of UDP

@@ -194,6 +194,8 @@ fn stats() -> StatsReport {
         disk: Some(DiskReport { total: 5, available: 4 }),
         upkeep_traffic: upkeep_traffic(),
         forwarding: Forwarding::Recursive,
+        hop_budget: Some(8.0),
+        hint: Some(HopHint { mean: 31.5, lookups: 64 }),
     }
 }
 

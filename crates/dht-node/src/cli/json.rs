@@ -21,10 +21,10 @@ pub(crate) use measure::{
     LookupJson, MemberJson, PlaceJson, ProblemJson, RingJson, RingLookupJson, StepJson,
 };
 pub(crate) use node::{
-    AtRiskJson, CompletionsJson, DemoFileJson, DemoJson, DiskJson, ForwardsJson, HopCountsJson,
-    IdJson, LatencyJson, LeaveJson, LookupsJson, PingJson, ReadyJson, RepairJson,
-    RoutingCountsJson, SettingJson, SettingsJson, StatsAllJson, StatsJson, StatusJson, StoreJson,
-    TrafficJson, UpkeepJson,
+    AdviceJson, AlternativeJson, AtRiskJson, CompletionsJson, DemoFileJson, DemoJson, DiskJson,
+    ForwardsJson, HintJson, HopCountsJson, IdJson, LatencyJson, LeaveJson, LookupsJson, PingJson,
+    ReadyJson, RepairJson, RoutingCountsJson, SettingJson, SettingsJson, StatsAllJson, StatsJson,
+    StatusJson, StoreJson, TrafficJson, UpkeepJson, UpkeepTrafficJson,
 };
 
 /// What every command prints when it fails.

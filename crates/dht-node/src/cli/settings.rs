@@ -35,6 +35,7 @@ pub(crate) const SPECS: [Spec; 19] = [
     Spec { name: "routing", default: Some("successors"), many: false },
     Spec { name: "forwarding", default: Some("iterative"), many: false },
     Spec { name: "keep", default: Some("all"), many: true },
+    Spec { name: "hop-budget", default: Some("8"), many: false },
     Spec { name: "replicas", default: None, many: false },
     Spec { name: "virtual-nodes", default: Some("1"), many: false },
     Spec { name: "stabilize-every", default: Some("1s"), many: false },

@@ -31,6 +31,9 @@ pub struct NodeConfig {
     pub replicas: Option<u8>,
     /// Keys that may ask for admin requests from anywhere; loopback may always.
     pub admins: Vec<PeerKey>,
+    /// Mean hops that the node's own lookups may take; where they take more, the node says so, once. `None`:
+    /// nobody watches. At least 1. [`DEFAULT_HOP_BUDGET`] by default. Lower: it speaks up earlier.
+    pub hop_budget: Option<f64>,
     /// Version of the program, as shown to clients.
     pub version: String,
 }
@@ -47,6 +50,7 @@ impl NodeConfig {
             core: Config::default(),
             replicas: None,
             admins: Vec::new(),
+            hop_budget: Some(DEFAULT_HOP_BUDGET),
             version: env!("CARGO_PKG_VERSION").to_owned(),
         }
     }
@@ -67,3 +71,7 @@ pub const DEFAULT_PORT: u16 = 4433;
 pub const DEFAULT_RING_NAME: &str = "default";
 /// Copies of every chunk in a ring founded without a say (Dynamo 2007, section 4.5).
 pub const DEFAULT_REPLICAS: u8 = 3;
+/// Mean hops of a node that was told nothing else (guess). A walk with the default list of 16 takes 8 on
+/// about 240 nodes, where fingers with the same list would take 3: the first size at which another routing
+/// saves more than half (`docs/protocol.md`, formulas (c) and (e)).
+pub const DEFAULT_HOP_BUDGET: f64 = 8.0;

@@ -17,9 +17,12 @@ use dht_core::time::micros;
 use dht_core::{Command, Config, Contact, Effect, Event, Id, Instant, Notice};
 use tokio::sync::{mpsc, oneshot, watch};
 
+use super::budget::HopBudget;
 use super::carrier::Carrier;
+use super::estimate;
 use super::journal::LogBudget;
 use super::latency::Latency;
+use crate::advice;
 
 /// What the driver is told.
 #[derive(Debug)]
@@ -223,6 +226,13 @@ impl Drop for Asked<'_> {
     }
 }
 
+/// What the driver notes of lookups that ended.
+#[derive(Debug)]
+pub(super) struct Noted {
+    pub(super) latency: Arc<Latency>,
+    pub(super) budget: Arc<HopBudget>,
+}
+
 /// Owns the state machine.
 #[derive(Debug)]
 pub(super) struct Driver {
@@ -235,7 +245,7 @@ pub(super) struct Driver {
     answers: HashMap<ReplyId, oneshot::Sender<Response>>,
     waiting: HashMap<OpId, Waiter>,
     next_op: u64,
-    latency: Arc<Latency>,
+    noted: Noted,
     log: LogBudget,
 }
 
@@ -252,7 +262,7 @@ impl Driver {
         carrier: Carrier,
         config: Arc<Config>,
         status: watch::Sender<Status>,
-        latency: Arc<Latency>,
+        noted: Noted,
     ) -> Driver {
         Driver {
             inbox,
@@ -264,7 +274,7 @@ impl Driver {
             answers: HashMap::new(),
             waiting: HashMap::new(),
             next_op: 0,
-            latency,
+            noted,
             log: LogBudget::new(),
         }
     }
@@ -413,7 +423,12 @@ impl Driver {
                     let _ = answer.send(Found { report, successors });
                 }
             }
-            Notice::LookedUp { elapsed } => self.latency.record(elapsed),
+            Notice::LookedUp { elapsed } => {
+                self.noted.latency.record(elapsed);
+                if self.noted.budget.ended() {
+                    self.judge_hops();
+                }
+            }
             Notice::Read { op, outcome } => {
                 if let Some(Waiter::Read(answer)) = self.waiting.remove(&op) {
                     let _ = answer.send(outcome);
@@ -424,6 +439,20 @@ impl Driver {
                     let _ = answer.send(outcome);
                 }
             }
+        }
+    }
+
+    /// Looks at what the node's own lookups cost, and says so once if it is too much.
+    fn judge_hops(&self) {
+        let Some(core) = &self.core else { return };
+        let (routing, depth) = (self.config.routing, self.config.depth);
+        let lookups = core.counters().lookups;
+        let Some(counts) = lookups.get(&(routing, depth)) else { return };
+        if let Some(hint) = self.noted.budget.judge(&counts.hops) {
+            let nodes = advice::whole(estimate::nodes(&core.snapshot()));
+            let text = advice::sentence(Some(hint.mean), nodes, routing, depth);
+            let budget = self.noted.budget.most();
+            tracing::info!(budget, "lookups take more hops than they may: {text}");
         }
     }
 

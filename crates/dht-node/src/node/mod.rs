@@ -11,12 +11,14 @@
 mod address;
 mod backoff;
 mod bootstrap;
+mod budget;
 mod carrier;
 mod chunks;
 mod config;
 mod disk;
 mod driver;
 mod error;
+mod estimate;
 mod gateway;
 mod journal;
 mod keeper;
@@ -41,7 +43,9 @@ use dht_core::node::Snapshot;
 use tokio::sync::watch;
 
 pub use address::{AddrError, AddrErrorReason, JoinAddr, MAX_RESOLVED};
-pub use config::{DEFAULT_PORT, DEFAULT_REPLICAS, DEFAULT_RING_NAME, DataPlace, NodeConfig};
+pub use config::{
+    DEFAULT_HOP_BUDGET, DEFAULT_PORT, DEFAULT_REPLICAS, DEFAULT_RING_NAME, DataPlace, NodeConfig,
+};
 pub use error::{StartError, StopReason};
 
 use driver::{DriverHandle, Status};

@@ -10,6 +10,7 @@ use dht_core::{Config, Contact, PeerKey};
 use dht_net::Endpoint;
 use tokio::sync::watch;
 
+use super::budget::HopBudget;
 use super::chunks::ChunkPeers;
 use super::config::NodeConfig;
 use super::disk::Disk;
@@ -36,6 +37,7 @@ pub(super) struct Shared {
     pub(super) gateway: Gateway,
     pub(super) latency: Arc<Latency>,
     pub(super) upkeep: Arc<UpkeepMeter>,
+    pub(super) budget: Arc<HopBudget>,
     /// Everything but requests of clients.
     pub(super) tasks: Tasks,
     /// Requests of clients, which a stop waits for.

@@ -11,11 +11,12 @@ use tokio::sync::{mpsc, watch};
 
 use super::Node;
 use super::bootstrap::Bootstrap;
+use super::budget::HopBudget;
 use super::carrier::Carrier;
 use super::chunks::ChunkPeers;
 use super::config::{DEFAULT_PORT, NodeConfig};
 use super::disk::Disk;
-use super::driver::{Driver, DriverHandle, Status};
+use super::driver::{Driver, DriverHandle, Noted, Status};
 use super::error::StartError;
 use super::gateway::Gateway;
 use super::keeper::Keeper;
@@ -136,7 +137,9 @@ fn assemble(config: NodeConfig, life: Life, presence: Presence, bound: Bound) ->
     let core_config = Arc::new(config.core.clone());
     let orders = Orders::new();
     let latency = Arc::new(Latency::new());
-    let driving = Driver::new(inbox, carrier, core_config, status_sender, latency.clone()).run();
+    let budget = Arc::new(HopBudget::new(config.hop_budget));
+    let noted = Noted { latency: latency.clone(), budget: budget.clone() };
+    let driving = Driver::new(inbox, carrier, core_config, status_sender, noted).run();
     tasks.spawn(orders.clone().guard(driving));
     let shared = Arc::new(Shared {
         key,
@@ -150,6 +153,7 @@ fn assemble(config: NodeConfig, life: Life, presence: Presence, bound: Bound) ->
         gateway: Gateway::new(),
         latency,
         upkeep,
+        budget,
         tasks: tasks.clone(),
         clients: Tasks::new(),
         closing: AtomicBool::new(false),

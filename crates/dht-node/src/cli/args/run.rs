@@ -38,6 +38,9 @@ pub(crate) struct RunArgs {
     /// Routings it keeps state for [default: all]
     #[arg(long, value_name = "R,..", hide = true)]
     pub(crate) keep: Option<String>,
+    /// Mean hops that its own lookups may take before it says so, or `off` [default: 8]
+    #[arg(long, value_name = "H")]
+    pub(crate) hop_budget: Option<String>,
     /// Copies of every chunk, set when a ring is founded [default: the ring's, 3 for a new one]
     #[arg(long, value_name = "R")]
     pub(crate) replicas: Option<String>,
@@ -88,6 +91,7 @@ impl RunArgs {
             one("routing", &self.routing),
             one("forwarding", &self.forwarding),
             many("keep", &self.keep),
+            one("hop-budget", &self.hop_budget),
             one("replicas", &self.replicas),
             one("virtual-nodes", &self.virtual_nodes),
             one("stabilize-every", &self.stabilize_every),

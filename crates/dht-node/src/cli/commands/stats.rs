@@ -1,6 +1,7 @@
 //! `stats`: what a node counts, or all of them together.
 
 mod all;
+mod histogram;
 mod shape;
 
 use dht_core::message::Forwarding;
@@ -8,9 +9,10 @@ use dht_core::message::Forwarding;
 use super::with_client;
 use crate::cli::args::{Globals, StatsArgs};
 use crate::cli::exit::{Exit, Failure};
-use crate::cli::json::{AtRiskJson, HopCountsJson, StatsJson, UpkeepJson};
+use crate::cli::json::{AtRiskJson, StatsJson, UpkeepJson, UpkeepTrafficJson};
 use crate::cli::output::{Output, table_text};
 use crate::cli::units::{about_nodes, count, show_bytes, show_micros};
+use histogram::histogram;
 
 pub(super) fn run(globals: &Globals, args: &StatsArgs, output: Output) -> Result<Exit, Failure> {
     if args.watch {
@@ -32,7 +34,8 @@ fn for_people(json: &StatsJson, output: Output) -> String {
     let addr = json.peer.addr.as_deref().unwrap_or("unknown");
     let mut facts = output.table(&["node", &json.peer.id.to_string()]);
     facts.add_row(["address", addr]);
-    facts.add_row(["ring", &format!("{}, {}", json.ring, about_nodes(json.estimated_nodes))]);
+    let size = ring_size(json.estimated_nodes, json.estimated_nodes_error);
+    facts.add_row(["ring", &format!("{}, {size}", json.ring)]);
     facts.add_row(["state", &format!("{} for {} s", json.state, json.uptime_s)]);
     facts.add_row(["version", &json.version]);
     let links = (json.predecessor, json.successors.len());
@@ -72,6 +75,7 @@ fn for_people(json: &StatsJson, output: Output) -> String {
         ),
     ]);
     facts.add_row(["upkeep", &upkeep(&json.upkeep)]);
+    facts.add_row(["upkeep traffic", &upkeep_traffic(&json.upkeep_traffic)]);
     let lookups = &json.lookups;
     facts.add_row([
         "lookups",
@@ -107,11 +111,15 @@ fn for_people(json: &StatsJson, output: Output) -> String {
         ]);
     }
     let mut text = table_text(&facts);
+    text.push_str(&format!("\n{}\n", json.advice.text));
+    if let Some(hint) = &json.hint {
+        text.push_str(&format!("HINT: {}\n", hint.message));
+    }
     let own = format!("hops along {} at depth {}", json.routing, json.depth);
-    histogram(&mut text, &own, &lookups.hops, output);
+    text.push_str(&histogram(&own, &lookups.hops, output));
     for other in &lookups.by_routing {
         let title = format!("hops along {} at depth {}", other.routing, other.depth);
-        histogram(&mut text, &title, &other.hops, output);
+        text.push_str(&histogram(&title, &other.hops, output));
     }
     text
 }
@@ -138,24 +146,23 @@ fn upkeep(upkeep: &UpkeepJson) -> String {
     )
 }
 
-/// A histogram with bars, and the mean beside the expected one. Nothing if nothing was counted.
-fn histogram(text: &mut String, title: &str, hops: &HopCountsJson, output: Output) {
-    let Some(mean) = hops.mean else { return };
-    let expected = hops
-        .expected
-        .map_or(String::new(), |mean| format!(", {mean:.2} expected now, for askers drawn evenly"));
-    text.push_str(&format!("\n{title}: mean {mean:.2}{expected}\n"));
-    let most = hops.histogram.iter().copied().max().unwrap_or(1).max(1);
-    let mut table = output.table(&[">hops", ">lookups", ""]);
-    for (value, count) in hops.histogram.iter().enumerate() {
-        let width = (count.saturating_mul(BAR) / most) as usize;
-        table.add_row([value.to_string(), count.to_string(), "#".repeat(width)]);
+/// The estimate of the ring's size, and how far it may be off.
+fn ring_size(estimate: f64, error: Option<f64>) -> String {
+    let nodes = about_nodes(estimate);
+    match error {
+        Some(0.0) => format!("{}, all of them in its list", count(estimate.round() as u64, "node")),
+        Some(error) => format!("{nodes}, give or take {:.0} %", 100.0 * error),
+        None => nodes,
     }
-    text.push_str(&table_text(&table));
 }
 
-/// Longest bar of a histogram, in characters.
-const BAR: u64 = 40;
+/// What was sent for upkeep.
+fn upkeep_traffic(sent: &UpkeepTrafficJson) -> String {
+    let rate = sent.bytes_per_s.map_or("-".to_owned(), |rate| format!("{rate:.0} B/s"));
+    let all = sent.links.saturating_add(sent.fingers).saturating_add(sent.map);
+    let (all, fingers) = (show_bytes(all), show_bytes(sent.fingers));
+    format!("{rate}: {all} sent since the start, {fingers} of it for fingers")
+}
 
 #[cfg(test)]
 pub(super) mod tests {
@@ -166,8 +173,8 @@ pub(super) mod tests {
     use dht_core::message::ring::Routing;
     use dht_core::peer::Signature;
     use dht_core::stats::{
-        AtRisk, Counters, DiskReport, LatencyReport, StatsReport, StoreReport, TrafficReport,
-        UpkeepTraffic,
+        AtRisk, Counters, DiskReport, HopHint, LatencyReport, StatsReport, StoreReport,
+        TrafficReport, UpkeepTraffic,
     };
     use dht_core::{Contact, PeerKey, PeerRecord};
 
@@ -212,6 +219,8 @@ pub(super) mod tests {
             disk: Some(DiskReport { total: 1 << 40, available: 1 << 39 }),
             upkeep_traffic: UpkeepTraffic { span_ms: 10_000, links: 2_000, fingers: 50, map: 0 },
             forwarding: Forwarding::Recursive,
+            hop_budget: Some(8.0),
+            hint: Some(HopHint { mean: 8.5, lookups: 64 }),
         }
     }
 
@@ -220,7 +229,18 @@ pub(super) mod tests {
         let text = for_people(&shape::shape(&report()), Output::bare(false));
         assert!(text.contains("hops along successors at depth 16: mean 1.00"), "{text}");
         assert!(text.contains("hops along successors at depth 1: mean 7.00"), "{text}");
-        assert!(text.contains(&"#".repeat(40)), "{text}");
         assert!(text.contains("recursive: 0 lookups taken from others"), "{text}");
+        // All of the lookups took 7 hops; a sixteenth of them was expected to.
+        assert!(text.contains(&format!("###|{}", "#".repeat(36))), "{text}");
+        assert!(text.contains("about 16 nodes\n") && text.contains("205 B/s: "), "{text}");
+        assert!(text.contains("mean 1.0 hops for about 16 nodes; no other"), "{text}");
+        assert!(text.contains("HINT: the last 64 lookups took 8.5 hops on average"), "{text}");
+    }
+
+    #[test]
+    fn the_size_of_the_ring_is_told_with_its_error() {
+        assert_eq!(ring_size(63.2, Some(0.267)), "about 63 nodes, give or take 27 %");
+        assert_eq!(ring_size(5.0, Some(0.0)), "5 nodes, all of them in its list");
+        assert_eq!(ring_size(3.4, None), "about 3 nodes");
     }
 }

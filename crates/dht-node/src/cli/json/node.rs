@@ -60,6 +60,60 @@ pub(crate) struct StatsJson {
     pub(crate) traffic: TrafficJson,
     /// What is one failure away from trouble.
     pub(crate) at_risk: AtRiskJson,
+    /// Relative standard error of the estimate; 0 where it is exact, null where nothing tells.
+    pub(crate) estimated_nodes_error: Option<f64>,
+    /// What was sent to keep routing state right.
+    pub(crate) upkeep_traffic: UpkeepTrafficJson,
+    /// What its lookups cost, and what else they could cost.
+    pub(crate) advice: AdviceJson,
+    /// Mean hops that its lookups may take; null if nobody watches.
+    pub(crate) hop_budget: Option<f64>,
+    /// That they take more; null while they do not.
+    pub(crate) hint: Option<HintJson>,
+}
+
+/// Bytes sent since the start, by what they keep right.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct UpkeepTrafficJson {
+    /// Both lists.
+    pub(crate) links: u64,
+    /// Fingers.
+    pub(crate) fingers: u64,
+    /// A map of all members.
+    pub(crate) map: u64,
+    /// All of them; null before any time has passed.
+    pub(crate) bytes_per_s: Option<f64>,
+}
+
+/// What lookups could cost.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct AdviceJson {
+    /// For a person, in a sentence.
+    pub(crate) text: String,
+    /// What would take at least a tenth fewer hops.
+    pub(crate) alternatives: Vec<AlternativeJson>,
+}
+
+/// Another way to look up.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct AlternativeJson {
+    /// How to route.
+    pub(crate) routing: &'static str,
+    /// With how many entries.
+    pub(crate) depth: u16,
+    /// Mean hops by formula, at the estimated number of nodes.
+    pub(crate) expected: f64,
+}
+
+/// The node's own lookups take more hops than they may.
+#[derive(Clone, Debug, Serialize)]
+pub(crate) struct HintJson {
+    /// Their mean when that was looked at last.
+    pub(crate) mean: f64,
+    /// Over so many lookups.
+    pub(crate) lookups: u64,
+    /// For a person.
+    pub(crate) message: String,
 }
 
 /// `stats --all`.
@@ -83,6 +137,10 @@ pub(crate) struct StatsAllJson {
     pub(crate) traffic: TrafficJson,
     /// Sums.
     pub(crate) at_risk: AtRiskJson,
+    /// Sums; the rate is the mean of one node.
+    pub(crate) upkeep_traffic: UpkeepTrafficJson,
+    /// Nodes whose lookups take more hops than they may.
+    pub(crate) hints: usize,
 }
 
 /// What was looked up.
@@ -151,6 +209,8 @@ pub(crate) struct HopCountsJson {
     pub(crate) histogram: Vec<u64>,
     /// The formula's mean at the estimated number of nodes.
     pub(crate) expected: Option<f64>,
+    /// The formula's shares of 0, 1, 2, ... hops; null where there is no formula.
+    pub(crate) expected_shares: Option<Vec<f64>>,
 }
 
 /// Quantiles in microseconds; null before the first lookup.

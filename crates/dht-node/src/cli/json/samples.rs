@@ -203,7 +203,12 @@ fn hop_counts() -> HopCountsJson {
         max: Some(1),
         histogram: vec![1],
         expected: Some(1.0),
+        expected_shares: Some(vec![1.0]),
     }
+}
+
+fn upkeep_traffic() -> UpkeepTrafficJson {
+    UpkeepTrafficJson { links: 1, fingers: 1, map: 1, bytes_per_s: Some(1.0) }
 }
 
 fn lookups() -> LookupsJson {
@@ -264,6 +269,14 @@ fn stats() -> StatsJson {
         repair: RepairJson { missing: 1, copied: 1, bytes: 1, equal: 1 },
         traffic: TrafficJson { bytes_in: 1, bytes_out: 1 },
         at_risk: AtRiskJson { views: 1, chunks: 1 },
+        estimated_nodes_error: Some(0.25),
+        upkeep_traffic: upkeep_traffic(),
+        advice: AdviceJson {
+            text: text(),
+            alternatives: vec![AlternativeJson { routing: "fingers", depth: 1, expected: 1.0 }],
+        },
+        hop_budget: Some(8.0),
+        hint: Some(HintJson { mean: 9.0, lookups: 64, message: text() }),
     }
 }
 
@@ -278,6 +291,8 @@ fn stats_all() -> StatsAllJson {
         repair: RepairJson { missing: 1, copied: 1, bytes: 1, equal: 1 },
         traffic: TrafficJson { bytes_in: 1, bytes_out: 1 },
         at_risk: AtRiskJson { views: 1, chunks: 1 },
+        upkeep_traffic: upkeep_traffic(),
+        hints: 1,
     }
 }
 

@@ -71,6 +71,7 @@ impl Settings {
             core: self.core()?,
             replicas: self.read("replicas", |text| text.parse::<u8>())?,
             admins: self.admins()?,
+            hop_budget: self.hop_budget()?,
             version: VERSION.to_owned(),
         };
         Ok(RunPlan { node, log: self.log()? })
@@ -136,6 +137,16 @@ impl Settings {
             .data_dir();
         // One directory for each ring: a node keeps the data of one ring only.
         Ok(DataPlace::Dir(base.join("dht-node").join(format!("ring-{}", escape(ring_name)))))
+    }
+
+    /// Hops that lookups may take; nothing where nobody shall watch.
+    fn hop_budget(&self) -> Result<Option<f64>, SettingsError> {
+        let budget = self.read("hop-budget", |text| match text.parse::<f64>() {
+            _ if text == "off" => Ok(None),
+            Ok(hops) if (1.0..=100_000.0).contains(&hops) => Ok(Some(hops)),
+            Ok(_) | Err(_) => Err(NoHops),
+        })?;
+        Ok(budget.flatten())
     }
 
     fn admins(&self) -> Result<Vec<PeerKey>, SettingsError> {
@@ -211,6 +222,11 @@ struct OutOfBounds {
     high: String,
 }
 
+/// A text that is no mean of hops.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("a number of hops between 1 and 100000 is needed, or `off`")]
+struct NoHops;
+
 /// A text that names no directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the name of a directory is needed")]
@@ -270,8 +286,8 @@ mod tests {
         let default = NodeConfig::new(DataPlace::Ephemeral);
         assert_eq!(made.core, default.core);
         assert_eq!(
-            (made.listen, made.ring_name, made.replicas),
-            (default.listen, default.ring_name, default.replicas)
+            (made.listen, made.ring_name, made.replicas, made.hop_budget),
+            (default.listen, default.ring_name, default.replicas, default.hop_budget)
         );
     }
 
@@ -287,6 +303,7 @@ mod tests {
             ("stabilize-every", "250ms"),
             ("replicas", "2"),
             ("admins", &key),
+            ("hop-budget", "2.5"),
         ])
         .expect("all of them are right")
         .node;
@@ -297,6 +314,9 @@ mod tests {
         assert_eq!(node.core.forwarding, Forwarding::Recursive);
         assert_eq!(node.core.stabilize_every, Duration::from_millis(250));
         assert_eq!(node.admins, [PeerKey([10; 32])]);
+        assert_eq!(node.hop_budget, Some(2.5));
+        let off = plan(&[("hop-budget", "off"), ("ephemeral", "true")]).expect("nobody watches");
+        assert_eq!(off.node.hop_budget, None);
     }
 
     #[test]
@@ -322,6 +342,9 @@ mod tests {
             ("ring", "two words"),
             ("ring", ""),
             ("admins", "abc"),
+            ("hop-budget", "0.5"),
+            ("hop-budget", "inf"),
+            ("hop-budget", "few"),
             ("log", "a=b=c"),
             ("log-format", "xml"),
             ("routing", "teleport"),

@@ -2,7 +2,6 @@
 //! answers what they ask about the ring. The member is the asker: hops count from it.
 
 mod chunker;
-mod estimate;
 mod failure;
 mod get;
 mod info;

@@ -7,8 +7,8 @@ use dht_core::node::Snapshot;
 use dht_core::stats::{AtRisk, Counters, StatsReport};
 use dht_core::{Interval, IntervalSet};
 
-use super::estimate;
 use super::failure::ClientFailure;
+use crate::node::estimate;
 use crate::node::shared::Shared;
 
 /// Answers `Identify`.
@@ -83,6 +83,8 @@ pub(super) async fn stats(shared: &Arc<Shared>) -> Result<ClientResponse, Client
         disk,
         upkeep_traffic: shared.upkeep.report(),
         forwarding: shared.config.core.forwarding,
+        hop_budget: shared.budget.most(),
+        hint: shared.budget.hint(),
     };
     Ok(ClientResponse::Stats(Box::new(report)))
 }

@@ -1,7 +1,9 @@
 //! `stats --all`: the sum over all nodes.
 
 use dht_core::message::ring::Routing;
-use dht_core::stats::{AtRisk, Counters, LookupCounts, StatsReport, StoreReport, TrafficReport};
+use dht_core::stats::{
+    AtRisk, Counters, LookupCounts, StatsReport, StoreReport, TrafficReport, UpkeepTraffic,
+};
 
 use super::shape;
 use crate::cli::exit::Failure;
@@ -19,6 +21,8 @@ struct Sum {
     traffic: TrafficReport,
     at_risk: AtRisk,
     corrupt: u64,
+    upkeep_traffic: UpkeepTraffic,
+    hints: usize,
 }
 
 impl Sum {
@@ -51,6 +55,13 @@ impl Sum {
         add(&mut self.at_risk.views, stats.at_risk.views);
         add(&mut self.at_risk.chunks, stats.at_risk.chunks);
         add(&mut self.corrupt, stats.corrupt);
+        let (sent, from) = (&mut self.upkeep_traffic, &stats.upkeep_traffic);
+        // Spans are summed too, so that all bytes over all spans are the mean of one node.
+        add(&mut sent.span_ms, from.span_ms);
+        add(&mut sent.links, from.links);
+        add(&mut sent.fingers, from.fingers);
+        add(&mut sent.map, from.map);
+        self.hints += usize::from(stats.hint.is_some());
     }
 
     fn shape(&self, ring: String, silent: usize) -> StatsAllJson {
@@ -70,6 +81,8 @@ impl Sum {
             repair: shape::repair(&self.counters.repair),
             traffic: shape::traffic(&self.traffic),
             at_risk: shape::at_risk(self.at_risk),
+            upkeep_traffic: shape::upkeep_traffic(&self.upkeep_traffic),
+            hints: self.hints,
         }
     }
 }
@@ -122,6 +135,11 @@ pub(super) fn for_people(json: &StatsAllJson, output: Output) -> String {
         &format!("{} in, {} out", show_bytes(traffic.bytes_in), show_bytes(traffic.bytes_out)),
     ]);
     facts.add_row(["upkeep", &super::upkeep(&json.upkeep)]);
+    facts.add_row(["upkeep traffic, a node", &super::upkeep_traffic(&json.upkeep_traffic)]);
+    if json.hints > 0 {
+        let hints = count(json.hints as u64, "node");
+        facts.add_row(["hints", &format!("lookups of {hints} take more hops than they may")]);
+    }
     let lookups = &json.lookups;
     facts.add_row([
         "lookups",
@@ -133,7 +151,7 @@ pub(super) fn for_people(json: &StatsAllJson, output: Output) -> String {
     let mut text = table_text(&facts);
     for row in &lookups.by_routing {
         let title = format!("hops along {} at depth {}", row.routing, row.depth);
-        super::histogram(&mut text, &title, &row.hops, output);
+        text.push_str(&super::histogram(&title, &row.hops, output));
     }
     text
 }
@@ -166,5 +184,7 @@ mod tests {
         assert_eq!(json.lookups.by_routing.len(), 2);
         assert_eq!((json.upkeep.stabilizations, json.repair.missing), (18, 10));
         assert_eq!((json.traffic.bytes_in, json.at_risk.chunks, json.store.corrupt), (8, 4, 14));
+        let sent = &json.upkeep_traffic;
+        assert_eq!((sent.links, sent.bytes_per_s, json.hints), (4_000, Some(205.0), 2));
     }
 }

@@ -1,21 +1,24 @@
 //! From what a node reports to the JSON of the contract.
 
+use dht_core::Contact;
 use dht_core::message::ring::Routing;
 use dht_core::stats::{
-    AtRisk, ForwardCounts, Histogram, LatencyReport, LookupCounts, RepairCounts, StatsReport,
-    StoreReport, TrafficReport, UpkeepCounts,
+    AtRisk, ForwardCounts, Histogram, HopHint, LatencyReport, LookupCounts, RepairCounts,
+    StatsReport, StoreReport, TrafficReport, UpkeepCounts, UpkeepTraffic,
 };
 use dht_core::theory;
 
+use crate::advice;
 use crate::cli::commands::ring_id;
 use crate::cli::json::{
-    AtRiskJson, DiskJson, ForwardsJson, HopCountsJson, LatencyJson, LookupsJson, PeerJson,
-    RepairJson, RoutingCountsJson, StatsJson, StoreJson, TrafficJson, UpkeepJson,
+    AdviceJson, AlternativeJson, AtRiskJson, DiskJson, ForwardsJson, HintJson, HopCountsJson,
+    LatencyJson, LookupsJson, PeerJson, RepairJson, RoutingCountsJson, StatsJson, StoreJson,
+    TrafficJson, UpkeepJson, UpkeepTrafficJson,
 };
 
 pub(super) fn shape(stats: &StatsReport) -> StatsJson {
     let own = (stats.routing, stats.depth);
-    let nodes = whole(stats.estimated_nodes);
+    let nodes = advice::whole(stats.estimated_nodes);
     let none = LookupCounts::default();
     let counts = stats.counters.lookups.get(&own).unwrap_or(&none);
     let others = stats.counters.lookups.iter().filter(|(kind, _)| **kind != own);
@@ -38,7 +41,7 @@ pub(super) fn shape(stats: &StatsReport) -> StatsJson {
         forwards: forwards(&stats.counters.forwards),
         lookups: LookupsJson {
             latency_us: latency,
-            ..lookups(counts, theory::expected_mean(own.0, nodes, own.1), by_routing)
+            ..lookups(counts, Some((own, nodes)), by_routing)
         },
         upkeep: upkeep(&stats.counters.upkeep),
         store: store(&stats.store, stats.corrupt),
@@ -46,18 +49,61 @@ pub(super) fn shape(stats: &StatsReport) -> StatsJson {
         repair: repair(&stats.counters.repair),
         traffic: traffic(&stats.traffic),
         at_risk: at_risk(stats.at_risk),
+        estimated_nodes_error: estimate_error(stats),
+        upkeep_traffic: upkeep_traffic(&stats.upkeep_traffic),
+        advice: advice(counts.hops.mean(), nodes, own.0, own.1),
+        hop_budget: stats.hop_budget,
+        hint: hint(stats, nodes),
     }
 }
 
-/// An estimated number of nodes as a number of nodes: at least the one that estimates.
-fn whole(estimate: f64) -> u64 {
-    // The cast saturates, and makes 0 of what is no number.
-    (estimate.round() as u64).max(1)
+/// How far the estimated number of nodes may be off: its relative standard error. 0 where the list leads
+/// round the whole ring; else `1 / sqrt(k - 2)` of `k` entries: the arc over `k` evenly spread points is
+/// Gamma distributed, and `(k - 1) / arc` has that spread. `None`: too few entries.
+fn estimate_error(stats: &StatsReport) -> Option<f64> {
+    let id = |contact: &Contact| contact.id;
+    let entries = stats.successors.len();
+    if stats.successors.last().map(id) == stats.predecessor.as_ref().map(id) {
+        return Some(0.0);
+    }
+    (entries > 2).then(|| 1.0 / (entries as f64 - 2.0).sqrt())
 }
 
+fn advice(mean: Option<f64>, nodes: u64, routing: Routing, depth: u16) -> AdviceJson {
+    let others = advice::alternatives(nodes, routing, depth);
+    AdviceJson {
+        text: advice::sentence(mean, nodes, routing, depth),
+        alternatives: others
+            .into_iter()
+            .map(|other| AlternativeJson {
+                routing: other.routing.as_str(),
+                depth: other.depth,
+                expected: other.mean,
+            })
+            .collect(),
+    }
+}
+
+fn hint(stats: &StatsReport, nodes: u64) -> Option<HintJson> {
+    let HopHint { mean, lookups } = stats.hint?;
+    let may = stats.hop_budget.map_or(String::new(), |budget| format!(", and may take {budget}"));
+    let others = advice::sentence(Some(mean), nodes, stats.routing, stats.depth);
+    let message =
+        format!("the last {lookups} lookups took {mean:.1} hops on average{may}: {others}");
+    Some(HintJson { mean, lookups, message })
+}
+
+pub(super) fn upkeep_traffic(sent: &UpkeepTraffic) -> UpkeepTrafficJson {
+    let UpkeepTraffic { span_ms, links, fingers, map } = *sent;
+    let all = links.saturating_add(fingers).saturating_add(map);
+    let bytes_per_s = (span_ms > 0).then(|| all as f64 * 1000.0 / span_ms as f64);
+    UpkeepTrafficJson { links, fingers, map, bytes_per_s }
+}
+
+/// Lookups of one routing and depth on so many nodes, or of several mixed, for which there is no formula.
 pub(super) fn lookups(
     counts: &LookupCounts,
-    expected: Option<f64>,
+    of: Option<((Routing, u16), u64)>,
     by_routing: Vec<RoutingCountsJson>,
 ) -> LookupsJson {
     LookupsJson {
@@ -65,7 +111,7 @@ pub(super) fn lookups(
         failed: counts.failed,
         timeouts: counts.timeouts,
         cached: counts.cached,
-        hops: hops(&counts.hops, expected),
+        hops: hops(&counts.hops, of),
         by_routing,
         latency_us: None,
     }
@@ -83,11 +129,11 @@ pub(super) fn by_routing(
         failed: counts.failed,
         timeouts: counts.timeouts,
         cached: counts.cached,
-        hops: hops(&counts.hops, theory::expected_mean(routing, nodes, depth)),
+        hops: hops(&counts.hops, Some(((routing, depth), nodes))),
     }
 }
 
-fn hops(hops: &Histogram, expected: Option<f64>) -> HopCountsJson {
+fn hops(hops: &Histogram, of: Option<((Routing, u16), u64)>) -> HopCountsJson {
     HopCountsJson {
         mean: hops.mean(),
         p50: hops.quantile(0.5),
@@ -95,9 +141,23 @@ fn hops(hops: &Histogram, expected: Option<f64>) -> HopCountsJson {
         p99: hops.quantile(0.99),
         max: hops.max(),
         histogram: hops.counts().to_vec(),
-        expected,
+        expected: of.and_then(|((routing, depth), n)| advice::expected_mean(routing, n, depth)),
+        expected_shares: of.and_then(|((routing, depth), n)| expected_shares(routing, n, depth)),
     }
 }
+
+/// How likely 0, 1, 2, ... hops are on so many nodes, by formula (c) of `docs/protocol.md`; `None` for
+/// routings whose distribution has no formula, and where it would be longer than anybody reads.
+fn expected_shares(routing: Routing, nodes: u64, depth: u16) -> Option<Vec<f64>> {
+    let most = nodes.saturating_sub(1).div_ceil(u64::from(depth.max(1)));
+    let is_known = routing == Routing::Successors && most < MOST_SHARES;
+    is_known.then(|| {
+        (0..=most).map(|hops| theory::successors_probability(nodes, depth, hops)).collect()
+    })
+}
+
+/// Longest expected distribution that is told (guess).
+const MOST_SHARES: u64 = 10_000;
 
 pub(super) fn upkeep(counts: &UpkeepCounts) -> UpkeepJson {
     UpkeepJson {
@@ -159,8 +219,52 @@ mod tests {
     }
 
     #[test]
-    fn an_estimate_may_be_anything() {
-        let numbers = [0.0, 0.4, 1.6, -3.0, f64::NAN, f64::INFINITY].map(whole);
-        assert_eq!(numbers, [1, 1, 2, 1, 1, u64::MAX]);
+    fn the_expected_distribution_stands_beside_the_measured_one() {
+        let json = shape(&report());
+        // 16 nodes with lists of 16: one hop to all but oneself.
+        assert_eq!(json.lookups.hops.expected_shares, Some(vec![1.0 / 16.0, 15.0 / 16.0]));
+        let other = &json.lookups.by_routing[0].hops;
+        assert_eq!(other.expected_shares.as_ref().map(Vec::len), Some(16), "depth 1");
+        assert_eq!(expected_shares(Routing::Fingers, 16, 1), None, "no formula");
+        assert_eq!(expected_shares(Routing::Successors, u64::MAX, 1), None, "too long");
+    }
+
+    #[test]
+    fn the_error_of_the_estimate_comes_from_the_length_of_the_list() {
+        let mut stats = report();
+        assert_eq!(estimate_error(&stats), None, "two entries tell nothing");
+        let entry = stats.successors[0].clone();
+        stats.successors = vec![entry.clone(); 18];
+        assert_eq!(estimate_error(&stats), Some(0.25));
+        stats.predecessor = Some(entry);
+        assert_eq!(estimate_error(&stats), Some(0.0), "the list leads round");
+        (stats.successors, stats.predecessor) = (Vec::new(), None);
+        assert_eq!(estimate_error(&stats), Some(0.0), "alone");
+    }
+
+    #[test]
+    fn a_hint_says_what_would_help() {
+        let mut stats = report();
+        (stats.estimated_nodes, stats.depth) = (63.0, 1);
+        let json = shape(&stats);
+        let hint = json.hint.expect("over the budget");
+        assert_eq!((hint.mean, hint.lookups), (8.5, 64));
+        let beginning = "the last 64 lookups took 8.5 hops on average, and may take 8: mean 8.5 hops for \
+                         about 63 nodes; depth 16 would make it 2.4";
+        assert!(hint.message.starts_with(beginning), "{}", hint.message);
+        assert!(json.advice.text.starts_with("mean 7.0 hops for about 63 nodes; depth 16"));
+        let named: Vec<(&str, u16)> =
+            json.advice.alternatives.iter().map(|other| (other.routing, other.depth)).collect();
+        let expected = [("successors", 16), ("both-ways", 1), ("fingers", 1), ("fingers", 16)];
+        assert_eq!(named, expected);
+        stats.hint = None;
+        assert!(shape(&stats).hint.is_none());
+    }
+
+    #[test]
+    fn upkeep_is_told_a_second() {
+        let json = shape(&report()).upkeep_traffic;
+        assert_eq!((json.links, json.fingers, json.bytes_per_s), (2_000, 50, Some(205.0)));
+        assert_eq!(upkeep_traffic(&UpkeepTraffic::default()).bytes_per_s, None);
     }
 }
