@@ -28,7 +28,7 @@ pub(crate) struct RunArgs {
     /// Entries of the successor list [default: 16]
     #[arg(long, value_name = "K")]
     pub(crate) depth: Option<String>,
-    /// What the node's own lookups use; only `successors` is built [default: successors]
+    /// What the node's own lookups use: successors, both-ways or fingers [default: successors]
     #[arg(long, value_name = "R")]
     pub(crate) routing: Option<String>,
     /// Who carries the node's own lookups from node to node: `iterative`, itself, or `recursive`, each member
