@@ -194,7 +194,7 @@ fn hops_are_measured_and_counted() {
         // A detour round a node that was slow to answer may add a hop.
         let longest = (SIZE - 1).div_ceil(depth) as f64;
         assert!(field("max") <= longest || field("timeouts") > 0.0, "{row}");
-        assert_eq!(field("state"), (SIZE - 1).min(depth as usize) as f64, "{row}");
+        assert_eq!(field("state"), (SIZE - 1).min(depth) as f64, "{row}");
         assert!(field("upkeep_bytes_per_s") > 0.0, "{row}");
     }
     // Two panels: formulas with a mark for each row, and a chart of bars for each.

@@ -23,7 +23,7 @@ pub(crate) struct Spec {
 
 /// All settings, in the order in which they are shown. Where the defaults come from stands at
 /// `dht_core::Config` and `NodeConfig`; a test compares them.
-pub(crate) const SPECS: [Spec; 19] = [
+pub(crate) const SPECS: [Spec; 20] = [
     Spec { name: "join", default: None, many: true },
     Spec { name: "listen", default: None, many: false },
     Spec { name: "advertise", default: None, many: false },
