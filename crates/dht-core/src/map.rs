@@ -35,18 +35,27 @@ pub(crate) struct Map {
 #[derive(Clone, Debug)]
 struct Held {
     place: MapPlace,
-    /// It was reported or came in a batch; else it was copied from another map, or is known from lists and answers
-    /// alone, and not everybody may have heard of it.
-    is_spread: bool,
+    source: Source,
     /// It did not answer, or an owner's answer contradicts it: others are asked first.
     is_doubted: bool,
+}
+
+/// How a place became known.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Source {
+    /// From lists and answers alone: perhaps nobody else has heard of it.
+    Lists,
+    /// From another map: others have heard of it, perhaps not all.
+    Copy,
+    /// It was reported, or came in a batch: everybody hears of it.
+    Spread,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Gone {
     claim: Claim,
     since: Instant,
-    /// See [`Held::is_spread`].
+    /// As [`Source::Spread`].
     is_spread: bool,
 }
 
@@ -66,9 +75,9 @@ impl Map {
         self.places.get(&id).map(|held| &held.place)
     }
 
-    /// Whether this one was reported or came in a batch.
-    pub(crate) fn is_spread(&self, id: Id) -> bool {
-        self.places.get(&id).is_some_and(|held| held.is_spread)
+    /// Whether somebody else has heard of this one, too.
+    pub(crate) fn is_told(&self, id: Id) -> bool {
+        self.places.get(&id).is_some_and(|held| held.source > Source::Lists)
     }
 
     /// The newest claim that was heard about a place, and whether it says that it is gone.
@@ -95,7 +104,10 @@ impl Map {
         let known = self.claim(id);
         if known.is_some_and(|known| known >= event.rank()) {
             if let (MapEvent::Here(place), Some(held)) = (event, self.places.get_mut(&id)) {
-                held.is_doubted &= held.place.claim() != place.claim();
+                if held.place.claim() == place.claim() {
+                    held.is_doubted = false;
+                    held.source = held.source.max(Source::Copy);
+                }
             }
             return false;
         }
@@ -105,8 +117,8 @@ impl Map {
                     return false;
                 }
                 self.gone.remove(&id);
-                let (place, is_spread) = (place.clone(), false);
-                self.places.insert(id, Held { place, is_spread, is_doubted: false });
+                let (place, source) = (place.clone(), Source::Copy);
+                self.places.insert(id, Held { place, source, is_doubted: false });
             }
             MapEvent::Gone { claim, .. } => {
                 self.places.remove(&id);
@@ -136,7 +148,7 @@ impl Map {
             Some(_) | None => {
                 self.gone.remove(&contact.id);
                 let place = MapPlace { contact: contact.clone(), count: 0, keeps_map: true };
-                let held = Held { place, is_spread: false, is_doubted: false };
+                let held = Held { place, source: Source::Lists, is_doubted: false };
                 self.places.insert(contact.id, held);
             }
         }
@@ -260,9 +272,11 @@ impl Map {
 
     /// Whether that is news.
     fn set_spread(&mut self, id: Id) -> bool {
-        let here = self.places.get_mut(&id).map(|held| &mut held.is_spread);
-        let is_spread = here.or_else(|| self.gone.get_mut(&id).map(|gone| &mut gone.is_spread));
-        is_spread.is_some_and(|is_spread| !std::mem::replace(is_spread, true))
+        if let Some(held) = self.places.get_mut(&id) {
+            return std::mem::replace(&mut held.source, Source::Spread) != Source::Spread;
+        }
+        let gone = self.gone.get_mut(&id);
+        gone.is_some_and(|gone| !std::mem::replace(&mut gone.is_spread, true))
     }
 
     fn note_gone(&mut self, id: Id, gone: Gone) {
@@ -409,8 +423,9 @@ mod tests {
     fn a_report_of_what_was_only_copied_is_news_once() {
         let mut map = Map::default();
         map.learn(&contact(10));
-        assert!(!map.is_spread(point(10)));
-        assert!(map.apply(&here(10, 1, 0), Instant(1)) && map.is_spread(point(10)));
+        assert!(!map.is_told(point(10)));
+        assert!(!map.copy(&here(10, 1, 0), Instant(1)) && map.is_told(point(10)));
+        assert!(map.apply(&here(10, 1, 0), Instant(1)));
         assert!(!map.apply(&here(10, 1, 0), Instant(1)));
         assert!(map.copy(&gone(10, 1, 0), Instant(1)), "from another map");
         assert!(map.apply(&gone(10, 1, 0), Instant(1)), "that is no reason not to tell everybody");

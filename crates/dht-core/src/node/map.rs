@@ -104,9 +104,9 @@ impl Node {
         for contact in links.successors().iter().chain(links.predecessors()) {
             self.map.learn(contact);
         }
-        // Whoever has just come before us is ours to report.
-        if let Some(held) = links.predecessor().cloned().filter(|held| !self.map.is_spread(held.id))
-        {
+        // Whoever has just come before us is ours to report; those whom we found there others have reported.
+        let predecessor = links.predecessor().cloned().filter(|_| self.mapping.is_filled);
+        if let Some(held) = predecessor.filter(|held| !self.map.is_told(held.id)) {
             self.report(here(held, 0));
         }
     }
@@ -513,7 +513,7 @@ impl Node {
             }
             Some((claim, _)) if claim.incarnation > entry.incarnation() => None,
             Some((claim, false)) if claim.incarnation == entry.incarnation() => {
-                (!self.map.is_spread(entry.id)).then(|| here(entry.clone(), claim.count))
+                (!self.map.is_told(entry.id)).then(|| here(entry.clone(), claim.count))
             }
             _ => Some(here(entry.clone(), 0)),
         }
