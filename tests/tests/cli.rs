@@ -72,13 +72,8 @@ fn what_is_not_built_says_so() {
     let cluster = Cluster::ring(1, Settings::quick().flag("--http").flag("off"));
     let addr = cluster.addr(0);
     let secret = cluster.file("secret", b"0123456789abcdef0123456789abcdef");
-    let run_flags: &[&[&str]] = &[
-        &["--routing", "full"],
-        &["--keep", "full"],
-        &["--virtual-nodes", "4"],
-        &["--http", "127.0.0.1:0"],
-        &["--ring-secret-file", &secret],
-    ];
+    let run_flags: &[&[&str]] =
+        &[&["--virtual-nodes", "4"], &["--http", "127.0.0.1:0"], &["--ring-secret-file", &secret]];
     for flags in run_flags {
         let mut args = vec!["run", "--ephemeral", "--listen", "127.0.0.1:0"];
         args.extend(*flags);
@@ -91,7 +86,6 @@ fn what_is_not_built_says_so() {
         &["put", "k", "-", "--if-absent"],
         &["put", "k", "-", "--if-match", "1-1-00000000"],
         &["put", "k", "-", "--ttl", "5m"],
-        &["lookup", "k", "--routing", "full"],
         &["repair"],
         &["bench"],
     ];

@@ -103,11 +103,11 @@ impl Map {
         let id = event.id();
         let known = self.claim(id);
         if known.is_some_and(|known| known >= event.rank()) {
-            if let (MapEvent::Here(place), Some(held)) = (event, self.places.get_mut(&id)) {
-                if held.place.claim() == place.claim() {
-                    held.is_doubted = false;
-                    held.source = held.source.max(Source::Copy);
-                }
+            if let (MapEvent::Here(place), Some(held)) = (event, self.places.get_mut(&id))
+                && held.place.claim() == place.claim()
+            {
+                held.is_doubted = false;
+                held.source = held.source.max(Source::Copy);
             }
             return false;
         }

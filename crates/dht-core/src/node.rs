@@ -7,6 +7,7 @@ mod lookups;
 mod map;
 mod membership;
 mod serve;
+mod signs;
 pub mod steer;
 #[cfg(test)]
 mod tests;
@@ -20,7 +21,7 @@ use crate::fingers::Fingers;
 use crate::id::Id;
 use crate::interval::{Interval, IntervalSet};
 use crate::links::Links;
-use crate::liveness::{Liveness, Verdict};
+use crate::liveness::Liveness;
 use crate::lookup::Timing;
 use crate::map::Map;
 use crate::map::spread::Spread;
@@ -573,44 +574,6 @@ impl Node {
             self.told_state = state;
             self.out.notice(Notice::State(state));
         }
-    }
-
-    fn on_verdict(&mut self, verdict: Option<Verdict>) {
-        match verdict {
-            Some(Verdict::Dead(contact)) => {
-                let counts = self.ring.counts_mut();
-                counts.deaths = counts.deaths.saturating_add(1);
-                self.out.notice(Notice::Died { contact: contact.clone() });
-                self.fingers.lost(contact.id);
-                self.report_gone(&contact);
-                self.ring.on_dead(&mut self.out, &contact);
-            }
-            Some(Verdict::LongDead(contact)) => self.ring.on_dead(&mut self.out, &contact),
-            Some(Verdict::Alive(contact)) => {
-                self.clear_failed(contact.id);
-                self.ring.on_alive(&mut self.out, &contact);
-            }
-            None => {}
-        }
-    }
-
-    /// A sign of life.
-    fn note_heard(&mut self, contact: &Contact) {
-        self.ring.links_mut().renew(contact);
-        self.remembered.heard(contact);
-        self.fingers.renew(contact);
-        let verdict = self.liveness.heard(contact, self.out.now);
-        self.on_verdict(verdict);
-    }
-
-    /// A neighbour that may reach one whom we do not.
-    fn helper_for(&self, target: &Contact) -> Option<Contact> {
-        let links = self.ring.links();
-        let neighbors = links.successors().iter().chain(links.predecessors());
-        neighbors
-            .filter(|entry| entry.key() != target.key() && entry.key() != links.me().key())
-            .find(|entry| !self.liveness.is_suspect(&entry.key()) && !self.liveness.is_dead(entry))
-            .cloned()
     }
 
     /// The node's own point.

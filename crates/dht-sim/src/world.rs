@@ -106,6 +106,8 @@ pub struct World {
     post: Post,
     is_stepped: bool,
     next_op: u64,
+    /// Ends of lookups that were handed on, by who told them and their tickets.
+    ends_told: BTreeSet<(u64, u64, u64)>,
     lookups: BTreeMap<OpId, (u64, Id)>,
     outcomes: BTreeMap<OpId, Notice>,
     ledger: Ledger,
@@ -140,6 +142,7 @@ impl World {
             post: Post::default(),
             is_stepped: false,
             next_op: 0,
+            ends_told: BTreeSet::new(),
             lookups: BTreeMap::new(),
             outcomes: BTreeMap::new(),
             ledger,

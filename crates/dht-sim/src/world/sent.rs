@@ -12,9 +12,12 @@ impl World {
         if let Request::ForwardEnd(end) = request
             && matches!(end.outcome, ForwardOutcome::Mine { .. })
         {
-            // To an asker that did not ask this node itself.
+            // To an asker that did not ask this node itself. It counts when it is said: one that is not
+            // acknowledged is sent again as it was.
             let node = self.member(n).me.id;
-            self.watch.on_mine(self.now, node, end.key);
+            if self.ends_told.insert((n, end.ticket.number, end.ticket.nonce)) {
+                self.watch.on_mine(self.now, node, end.key);
+            }
         }
         // How many steps lookups take is the length of their ways.
         if request.looked_up().is_none() {
