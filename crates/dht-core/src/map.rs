@@ -214,6 +214,14 @@ impl Map {
         (page, rest.next().is_none())
     }
 
+    /// After which point to ask for more, when this page came for the one after `after`; `None`: it is enough.
+    /// Pages go forward, so that nobody can have us ask for ever.
+    pub(crate) fn next_page(&self, after: Id, page: &[MapEvent], last: bool) -> Option<Id> {
+        let end = page.last().map(MapEvent::id)?;
+        let is_onward = after == Id::MAX || end > after;
+        (!last && is_onward && self.places.len() < MAX_PLACES).then_some(end)
+    }
+
     /// How many digits of a point name its part of the circle in [`Map::digests`].
     pub(crate) fn digest_bits(&self) -> u8 {
         let parts = (self.places.len() / PLACES_PER_DIGEST).clamp(1, MAX_MAP_DIGESTS);
@@ -441,5 +449,9 @@ mod tests {
         let end = first.last().expect("a full page").id();
         let (rest, last) = map.page(end);
         assert_eq!((first.len() + rest.len(), last), (1500, true));
+        assert_eq!(map.next_page(Id::MAX, &first, false), Some(end));
+        assert_eq!(map.next_page(end, &rest, true), None);
+        assert_eq!(map.next_page(end, &first, false), None, "the same page again leads nowhere");
+        assert_eq!(map.next_page(end, &[], false), None);
     }
 }

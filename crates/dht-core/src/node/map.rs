@@ -52,6 +52,8 @@ pub(super) struct Mapping {
     is_filled: bool,
     /// How often it was tried, so that another one is asked next.
     fillings: usize,
+    /// Where the page that was asked for last begins.
+    page_after: Id,
 }
 
 impl Mapping {
@@ -84,13 +86,12 @@ impl Node {
             return;
         }
         let event = self.own_event();
+        // Every notification says that we have our place; only the first one is news.
         if self.map.apply(&event, self.out.now) {
             // Our head says so too, over connections that are open: only if nobody does we do it.
             let report = Report { event, sent: self.out.now, tries: 0 };
             self.mapping.reports.insert(self.id(), report);
-        }
-        self.learn_neighbors();
-        if !self.mapping.is_filled {
+            self.learn_neighbors();
             self.fill_map(Id::MAX);
         }
     }
@@ -206,10 +207,9 @@ impl Node {
     ) {
         match (&outcome, &owner) {
             (Ok(Response::NoMap), _) => self.map.keeps_none(to.id),
+            (Ok(Response::Done | Response::Busy), _) => {}
             // It may live, but passes nothing on now.
-            (Ok(Response::NotMember) | Err(_), CallOwner::MapReport(_) | CallOwner::MapCopy(_)) => {
-                self.map.doubt(to.id);
-            }
+            (_, CallOwner::MapReport(_) | CallOwner::MapCopy(_)) => self.map.doubt(to.id),
             _ => {}
         }
         match (owner, outcome) {
@@ -232,7 +232,7 @@ impl Node {
             (CallOwner::MapPage, Ok(Response::MapPage { mut events, last })) => {
                 events.truncate(MAX_MAP_PAGE);
                 events.iter().for_each(|event| self.copy(event));
-                match events.last().map(MapEvent::id).filter(|_| !last) {
+                match self.map.next_page(self.mapping.page_after, &events, last) {
                     Some(end) => self.fill_map(end),
                     None => self.mapping.is_filled = true,
                 }
@@ -259,6 +259,9 @@ impl Node {
         let now = self.out.now;
         self.map.forget_gone(now);
         self.enter_map();
+        if !self.mapping.is_filled {
+            self.fill_map(Id::MAX);
+        }
         self.report_again();
         self.report_disputes();
         let is_due = |last| now.since(last) >= COMPARE_EVERY;
@@ -438,6 +441,7 @@ impl Node {
             self.mapping.fillings = self.mapping.fillings.wrapping_add(1);
         }
         let host = near[self.mapping.fillings.wrapping_sub(1) % near.len()].clone();
+        self.mapping.page_after = after;
         self.out.call(CallOwner::MapPage, &host, Request::MapPage { after });
     }
 
