@@ -8,6 +8,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use crate::budget::{earned, time_to_earn};
 use crate::id::Id;
 use crate::peer::Contact;
 use crate::time::Instant;
@@ -105,7 +106,7 @@ impl Fingers {
         }
         let needed = if self.wanted.is_empty() { MOST_SAVED } else { CONTACT_COST };
         let lacks = needed.saturating_sub(self.saved).max(0).unsigned_abs();
-        Some(Duration::from_millis(lacks.saturating_mul(1000) / u64::from(bytes_per_s.max(1))))
+        Some(time_to_earn(lacks, bytes_per_s))
     }
 
     /// A lookup of a finger of `me` ended at `found`, whose predecessor is `before`, after so many contacts;
@@ -159,13 +160,9 @@ impl Fingers {
     }
 
     fn save(&mut self, now: Instant, bytes_per_s: u32) {
-        let earned = u128::from(now.0.saturating_sub(self.since.0)) * u128::from(bytes_per_s);
-        // What makes less than a byte waits for the next time.
-        let bytes = i64::try_from(earned / 1_000_000).unwrap_or(i64::MAX);
-        if bytes > 0 {
-            self.since = now;
-            self.saved = self.saved.saturating_add(bytes).min(MOST_SAVED);
-        }
+        let (earned, since) = earned(self.since, now, bytes_per_s);
+        self.since = since;
+        self.saved = self.saved.saturating_add(earned).min(MOST_SAVED);
     }
 }
 

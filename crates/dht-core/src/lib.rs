@@ -12,6 +12,7 @@
 //! Same inputs, same effects, byte for byte: time is an argument, chance is one seed, collections
 //! are ordered.
 
+mod budget;
 pub mod config;
 pub mod event;
 mod fingers;

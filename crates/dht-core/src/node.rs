@@ -542,10 +542,7 @@ impl Node {
                     self.placed();
                     self.enter_map();
                 }
-                Change::Verify(contact) => {
-                    let verdict = self.liveness.verify(&mut self.out, &contact);
-                    self.on_verdict(verdict);
-                }
+                Change::Verify(contact) => self.verify(&contact),
                 Change::VerifyTestified(contact) => {
                     let verdict = self.liveness.verify_testified(&mut self.out, &contact);
                     self.on_verdict(verdict);

@@ -57,6 +57,8 @@ pub(crate) struct Ring {
     told: Option<Told>,
     /// The one that is on its way.
     telling: Option<(RpcId, Told)>,
+    /// When the head was last told a list because it had grown.
+    last_grown: Option<Instant>,
     /// After a join: whom to tell once the head knows us.
     introduce_to: Option<Contact>,
     changes: VecDeque<Change>,
@@ -111,6 +113,13 @@ struct Told {
     list: Vec<Contact>,
 }
 
+impl Told {
+    /// Whether it was told to this node, in this life.
+    fn is_for(&self, head: &Contact) -> bool {
+        self.head.id == head.id && self.head.incarnation() == head.incarnation()
+    }
+}
+
 /// A query of our own under way: our pointers are in doubt.
 #[derive(Clone, Debug)]
 enum Operation {
@@ -147,6 +156,7 @@ impl Ring {
             heard: None,
             told: None,
             telling: None,
+            last_grown: None,
             introduce_to: None,
             changes: VecDeque::new(),
             counts: UpkeepCounts::default(),
@@ -427,6 +437,7 @@ impl Ring {
             self.vouched = None;
             out.timers.stop(Timer::Deferred);
             self.flush_push(out);
+            self.flush_grown(out);
         }
         self.rectify_next(out);
     }

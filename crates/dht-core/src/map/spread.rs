@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::budget::{earned, time_to_earn};
 use crate::id::{Id, between};
 use crate::message::map::{MAX_MAP_EVENTS, MapEvent};
 use crate::peer::Contact;
@@ -97,7 +98,7 @@ impl Spread {
         }
         self.save(now, bytes_per_s);
         let lacks = (self.next_cost() - self.saved).max(0).unsigned_abs();
-        Some(Duration::from_millis(lacks.saturating_mul(1000) / u64::from(bytes_per_s.max(1))))
+        Some(time_to_earn(lacks, bytes_per_s))
     }
 
     /// The next batch, if there is something to say and enough was saved.
@@ -171,14 +172,6 @@ impl Spread {
         let most = MOST_SAVED.max(self.next_cost());
         self.saved = self.saved.saturating_add(earned).min(most);
     }
-}
-
-/// What was earned since a moment, in whole bytes, and up to when.
-fn earned(since: Instant, now: Instant, bytes_per_s: u32) -> (i64, Instant) {
-    let rate = u64::from(bytes_per_s.max(1));
-    let bytes = now.0.saturating_sub(since.0).saturating_mul(rate) / 1_000_000;
-    let used_us = bytes.saturating_mul(1_000_000) / rate;
-    (i64::try_from(bytes).unwrap_or(i64::MAX), Instant(since.0.saturating_add(used_us)))
 }
 
 /// To whom a node passes on what it got for the arc from itself up to `end`, each with the end of its own

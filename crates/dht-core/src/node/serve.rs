@@ -233,10 +233,7 @@ impl Node {
                 silent.push(held.clone());
             }
         }
-        for contact in suspect.into_iter().chain(silent) {
-            let verdict = self.liveness.verify(&mut self.out, &contact);
-            self.on_verdict(verdict);
-        }
+        suspect.into_iter().chain(silent).for_each(|contact| self.verify(&contact));
         self.ring.stabilize_soon(&mut self.out);
     }
 

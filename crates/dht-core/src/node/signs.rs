@@ -5,7 +5,30 @@ use crate::event::Notice;
 use crate::liveness::Verdict;
 use crate::peer::Contact;
 
+/// How many entries behind a silent head are verified beside it: 3, since more than four neighbours in a row are
+/// seldom dead. Where three of 16 are, lists are right after 3.7 s, with none verified 6.1, with one 4.7, with
+/// seven 3.7 (medians; `cargo run --release -p dht-sim --example mending`).
+const VERIFIED_BEHIND: usize = 3;
+
 impl Node {
+    /// Makes sure that this one lives; if it is the head, that those behind it do, too. Where neighbours in a row
+    /// are dead, one after the other would take a verdict each, and a lookup for their keys has less time.
+    pub(super) fn verify(&mut self, contact: &Contact) {
+        let verdict = self.liveness.verify(&mut self.out, contact);
+        self.on_verdict(verdict);
+        let links = self.ring.links();
+        if links.head().is_none_or(|head| head.id != contact.id) {
+            return;
+        }
+        let behind = links.successors().iter().skip(1).take(VERIFIED_BEHIND);
+        let unsure: Vec<Contact> =
+            behind.filter(|entry| !self.liveness.is_dead(entry)).cloned().collect();
+        for entry in unsure {
+            let verdict = self.liveness.verify(&mut self.out, &entry);
+            self.on_verdict(verdict);
+        }
+    }
+
     /// The failure detector decided about somebody.
     pub(super) fn on_verdict(&mut self, verdict: Option<Verdict>) {
         match verdict {

@@ -297,10 +297,7 @@ impl Ring {
 
     pub(super) fn notify(&mut self, out: &mut Outbox, head: &Contact) {
         let list = self.links.predecessors();
-        let is_heard = |told: &Told| {
-            let is_same_life = told.head.incarnation() == head.incarnation();
-            told.head.id == head.id && is_same_life && same(&told.list, list)
-        };
+        let is_heard = |told: &Told| told.is_for(head) && same(&told.list, list);
         if self.told.as_ref().is_some_and(is_heard) {
             let digest = digest(list);
             out.call(CallOwner::Notify, head, Request::NotifySame { digest });
@@ -328,6 +325,7 @@ impl Ring {
             }
         } else if let Some((_, told)) = self.telling.take_if(|(asked, _)| *asked == rpc) {
             self.told = (response == Response::Done).then_some(told);
+            self.flush_grown(out);
         }
     }
 
@@ -345,6 +343,29 @@ impl Ring {
         self.last_push = Some(out.now);
         let pushed = self.neighbors();
         out.tell(&predecessor, Request::Push(pushed));
+    }
+
+    /// Tells the head a predecessor list that has grown since the head heard it, no more often than pushes go
+    /// out: in a young ring every list waits for the one before it. Whatever else changes can wait for the
+    /// next period, and saves whole lists their way.
+    pub(super) fn flush_grown(&mut self, out: &mut Outbox) {
+        let Some(head) = self.links.head().cloned() else { return };
+        let len = self.links.predecessors().len();
+        let is_shorter = |told: &Told| told.is_for(&head) && told.list.len() < len;
+        let is_on_its_way = self.telling.as_ref().is_some_and(|(_, told)| !is_shorter(told));
+        if self.standing != Standing::Member
+            || is_on_its_way
+            || !self.told.as_ref().is_some_and(is_shorter)
+        {
+            return;
+        }
+        let due = self.last_grown.map(|last| last.after(push_pause(out)));
+        if let Some(due) = due.filter(|due| *due > out.now) {
+            out.timers.set_by(Timer::Push, due);
+            return;
+        }
+        self.last_grown = Some(out.now);
+        self.notify(out, &head);
     }
 
     pub(super) fn heard_of(&self, head: &Contact) -> Option<&Neighbors> {

@@ -30,6 +30,7 @@ impl Ring {
             heard,
             told,
             telling,
+            last_grown,
             introduce_to: _,
             changes: _,
             counts,
@@ -53,7 +54,7 @@ impl Ring {
         if let Some((_, pushed)) = pushed {
             pushed.stamp = 0;
         }
-        (*last_push, *last_stabilize) = (None, None);
+        (*last_push, *last_stabilize, *last_grown) = (None, None, None);
         // It only serves to understand "unchanged", which nobody says to a question without stamp.
         *heard = None;
         // Both only spare a list its way.

@@ -15,8 +15,12 @@ struct Rig {
 impl Rig {
     /// Node 10, let in by `member`, whose list is `list`.
     fn joined(member: u64, list: &[u64]) -> Rig {
+        Rig::joined_with(small(), member, list)
+    }
+
+    fn joined_with(config: Config, member: u64, list: &[u64]) -> Rig {
         let params = RingParams::founding(RingId(1), 3);
-        let node = Node::new(contact(10), params, Arc::new(small()), 1, Instant(1));
+        let node = Node::new(contact(10), params, Arc::new(config), 1, Instant(1));
         let mut rig = Rig { node, sent: Vec::new(), replies: 0 };
         rig.event(Event::Command(Command::Join { via: vec![contact(member)] }));
         let mine = Response::Route(crate::message::ring::RouteAnswer::Mine {
@@ -49,6 +53,13 @@ impl Rig {
         let (rpc, to, _) = self.sent.remove(at);
         self.event(Event::Response { rpc, response, record: None, connect_us: 0 });
         to
+    }
+
+    /// Answers the last question of this kind that this node was asked.
+    fn answer_of(&mut self, of: u64, is_it: impl Fn(&Request) -> bool, response: Response) {
+        let last = self.sent.iter().rposition(|(_, to, request)| *to == of && is_it(request));
+        let (rpc, ..) = self.sent.remove(last.expect("was asked"));
+        self.event(Event::Response { rpc, response, record: None, connect_us: 0 });
     }
 
     /// Lets everything that was asked of a node time out, until it is found dead.
@@ -92,12 +103,12 @@ fn not_a_member_counts_as_no_reply_and_not_as_death() {
     assert_eq!(rig.answer(is_question, Response::NotMember), 20);
     assert_eq!(rig.list(), [20, 30, 40], "the head is asked whether it lives");
     assert!(rig.asked(20, is_notify), "and hears that we count on it");
-    rig.answer(|request| *request == Request::Ping, Response::Done);
+    rig.answer_of(20, |request| *request == Request::Ping, Response::Done);
     assert_eq!(rig.list(), [20, 30, 40]);
 
     rig.event(Event::Command(Command::Stabilize));
     rig.answer(is_question, Response::NotMember);
-    assert_eq!(rig.answer(|request| *request == Request::Ping, Response::NotMember), 20);
+    rig.answer_of(20, |request| *request == Request::Ping, Response::NotMember);
     assert_eq!(rig.list(), [30, 40], "one that has no place says so to a ping, too");
 }
 
@@ -296,4 +307,64 @@ fn a_list_that_is_not_known_is_asked_for() {
     assert_eq!(heard(&mut rig, 40, &[35]), Response::Done);
     assert_eq!(heard(&mut rig, 40, &[36]), Response::WhichPredecessors, "one overtook another");
     assert_eq!(heard(&mut rig, 35, &[35]), Response::WhichPredecessors);
+}
+
+/// Where several in a row are dead, each of them would take a verdict of its own, one after the other.
+#[test]
+fn those_behind_a_silent_head_are_verified_beside_it() {
+    let is_ping = |request: &Request| *request == Request::Ping;
+    let mut rig = Rig::joined_with(Config::default(), 40, &[20, 25, 30, 35]);
+    rig.answer(is_question, Response::Neighbors(said(Some(10), &[25, 30, 35, 40])));
+    assert!([25, 30, 35].iter().all(|near| !rig.asked(*near, is_ping)), "nobody has a reason to");
+    rig.event(Event::Command(Command::Stabilize));
+    rig.sent.retain(|(_, _, request)| is_question(request));
+    let (asked, ..) = rig.sent.remove(0);
+    rig.event(Event::Failed { rpc: asked, failure: crate::event::Failure::TimedOut });
+    assert!([20, 25, 30, 35].iter().all(|near| rig.asked(*near, is_ping)));
+    assert!(!rig.asked(40, is_ping), "not the whole list for one of them");
+
+    let is_probe = |request: &Request| matches!(request, Request::ProbeFor { .. });
+    let unanswered = Response::Probed { answered: false };
+    rig.bury(25);
+    rig.answer(is_probe, unanswered.clone());
+    assert_eq!(rig.list(), [20, 25, 30, 35, 40], "only a head is dropped");
+    rig.bury(20);
+    rig.answer(is_probe, unanswered);
+    assert_eq!(rig.list(), [25, 30, 35, 40], "one at a time");
+    // That the next one does not answer as head was all that was missing.
+    assert!(rig.asked(25, is_question) && !rig.asked(25, is_ping));
+    rig.bury(25);
+    assert_eq!(rig.list(), [30, 35, 40]);
+}
+
+/// In a young ring every predecessor list waits for the one before it; a list as long as before can wait.
+#[test]
+fn a_predecessor_list_that_grew_is_told_at_once() {
+    let mut rig = Rig::joined(40, &[20, 30]);
+    rig.answer(is_question, Response::Neighbors(said(Some(10), &[30, 40])));
+    rig.answer(is_notify, Response::Done);
+    rig.sent.clear();
+    rig.hear(40, Request::Notify { predecessors: vec![contact(35)] });
+    let told = |rig: &Rig| {
+        rig.sent.iter().rev().find_map(|(_, to, request)| match request {
+            Request::Notify { predecessors } if *to == 20 => {
+                Some(predecessors.iter().map(number).collect::<Vec<u64>>())
+            }
+            _ => None,
+        })
+    };
+    assert_eq!(told(&rig), Some(vec![40, 35]));
+    rig.answer(is_notify, Response::Done);
+    rig.hear(40, Request::Notify { predecessors: vec![contact(36)] });
+    assert_eq!(told(&rig), None, "another one in its place");
+    rig.hear(40, Request::Notify { predecessors: vec![contact(36), contact(34)] });
+    assert_eq!(told(&rig), None, "too soon after the last time");
+    let due = rig.node.poll_timeout().expect("it is put off");
+    rig.node.handle_timeout(due);
+    while let Some(effect) = rig.node.poll_effect() {
+        if let Effect::Send { rpc, to, request } = effect {
+            rig.sent.push((rpc, number(&to), request));
+        }
+    }
+    assert_eq!(told(&rig), Some(vec![40, 36, 34]));
 }
