@@ -342,7 +342,13 @@ impl Ring {
 
     /// Whether the node is alone: a member without any neighbour.
     pub(crate) fn is_alone(&self) -> bool {
-        self.standing == Standing::Member && self.links.is_empty()
+        self.standing == Standing::Member && self.links.is_empty() && !self.is_in_doubt()
+    }
+
+    /// The last neighbour has gone within this very event, and nobody has looked yet whether it left or fell
+    /// silent: until then nothing is claimed.
+    fn is_in_doubt(&self) -> bool {
+        self.changes.contains(&Change::Emptied)
     }
 
     /// Whether this one was let in last.
@@ -354,7 +360,8 @@ impl Ring {
     pub(crate) fn owned(&self) -> Option<Interval> {
         match self.standing {
             Standing::Member | Standing::Leaving => {
-                let alone = self.links.is_empty().then(|| Interval::full(self.links.me().id));
+                let is_alone = self.links.is_empty() && !self.is_in_doubt();
+                let alone = is_alone.then(|| Interval::full(self.links.me().id));
                 self.links.owned().or(alone)
             }
             Standing::Outside | Standing::Isolated | Standing::Gone => None,

@@ -1,15 +1,17 @@
 //! Rules of upkeep that were found missing by trying everything in small worlds, each where a single
 //! node shows it (`docs/simulation.md`, "Exhaustive exploration").
 
-use crate::event::RpcId;
+use crate::event::{Purpose, RpcId};
 use crate::message::ring::{Neighbors, Response};
 use crate::node::tests::*;
+use crate::testing::point;
 
 /// A node and what it has sent.
 struct Rig {
     node: Node,
     sent: Vec<(RpcId, u64, Request)>,
     replies: u64,
+    found: Vec<crate::message::client::LookupReport>,
 }
 
 impl Rig {
@@ -21,7 +23,7 @@ impl Rig {
     fn joined_with(config: Config, member: u64, list: &[u64]) -> Rig {
         let params = RingParams::founding(RingId(1), 3);
         let node = Node::new(contact(10), params, Arc::new(config), 1, Instant(1));
-        let mut rig = Rig { node, sent: Vec::new(), replies: 0 };
+        let mut rig = Rig { node, sent: Vec::new(), replies: 0, found: Vec::new() };
         rig.event(Event::Command(Command::Join { via: vec![contact(member)] }));
         let mine = Response::Route(crate::message::ring::RouteAnswer::Mine {
             predecessor: None,
@@ -35,8 +37,10 @@ impl Rig {
     fn event(&mut self, event: Event) {
         self.node.handle_event(Instant(2), event);
         while let Some(effect) = self.node.poll_effect() {
-            if let Effect::Send { rpc, to, request } = effect {
-                self.sent.push((rpc, number(&to), request));
+            match effect {
+                Effect::Send { rpc, to, request } => self.sent.push((rpc, number(&to), request)),
+                Effect::Notice(Notice::Found { report, .. }) => self.found.push(report),
+                _ => {}
             }
         }
     }
@@ -68,6 +72,13 @@ impl Rig {
             let (rpc, ..) = self.sent.remove(at);
             self.event(Event::Failed { rpc, failure: crate::event::Failure::TimedOut });
         }
+    }
+
+    /// The last question of this kind gets no answer in time.
+    fn time_out(&mut self, is_it: impl Fn(&Request) -> bool) {
+        let at = self.sent.iter().rposition(|(_, _, request)| is_it(request)).expect("was asked");
+        let (rpc, ..) = self.sent.remove(at);
+        self.event(Event::Failed { rpc, failure: crate::event::Failure::TimedOut });
     }
 
     fn asked(&self, to: u64, is_it: impl Fn(&Request) -> bool) -> bool {
@@ -317,9 +328,7 @@ fn those_behind_a_silent_head_are_verified_beside_it() {
     rig.answer(is_question, Response::Neighbors(said(Some(10), &[25, 30, 35, 40])));
     assert!([25, 30, 35].iter().all(|near| !rig.asked(*near, is_ping)), "nobody has a reason to");
     rig.event(Event::Command(Command::Stabilize));
-    rig.sent.retain(|(_, _, request)| is_question(request));
-    let (asked, ..) = rig.sent.remove(0);
-    rig.event(Event::Failed { rpc: asked, failure: crate::event::Failure::TimedOut });
+    rig.time_out(is_question);
     assert!([20, 25, 30, 35].iter().all(|near| rig.asked(*near, is_ping)));
     assert!(!rig.asked(40, is_ping), "not the whole list for one of them");
 
@@ -367,4 +376,27 @@ fn a_predecessor_list_that_grew_is_told_at_once() {
         }
     }
     assert_eq!(told(&rig), Some(vec![40, 36, 34]));
+}
+
+/// A lookup that was handed on in vain went on by itself within the event that took the last neighbour, when
+/// nobody had seen yet that the node was isolated: it said "mine" of everything (found by `sim check`, seed 6024
+/// of 9e0c7f2).
+#[test]
+fn whose_last_neighbour_fell_silent_owns_nothing_even_in_that_moment() {
+    let mut rig = Rig::joined_with(Config::default(), 40, &[20]);
+    rig.time_out(is_question);
+    rig.bury(40);
+    rig.bury(20);
+    assert_eq!(rig.list(), [40], "found dead before it was the head");
+    rig.event(Event::Command(Command::Lookup {
+        op: OpId(1),
+        key: point(30),
+        routing: None,
+        depth: None,
+        purpose: Purpose::Client,
+        forwarding: Some(crate::message::Forwarding::Recursive),
+    }));
+    rig.time_out(|request| matches!(request, Request::Forward(_)));
+    assert_eq!(rig.node.state(), NodeState::Isolated);
+    assert!(rig.found.iter().all(|report| report.owner.is_none()), "{:?}", rig.found);
 }
