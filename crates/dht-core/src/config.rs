@@ -229,7 +229,14 @@ impl Config {
         self.initial_timeout.saturating_mul(u32::from(self.missed_probes) + 1)
     }
 
-    /// The same for a member of this ring: its lists reach as far as the ring's copies, and as far
+    /// How long a question of a lookup that needs a verdict is held before the answer is "busy", and it is asked
+    /// again: the initial time-out. Less than a verdict takes, since whoever holds it may die meanwhile, and an
+    /// asker that has to wait for a whole verdict to notice has little of its own time left.
+    pub fn hold_route(&self) -> Duration {
+        self.initial_timeout
+    }
+
+    /// This configuration for a member of a ring: its lists reach as far as the ring's copies, and as far
     /// again for the spares of chunks.
     pub fn for_ring(&self, params: &RingParams) -> Config {
         let replicas = u16::from(params.replicas.max(1));

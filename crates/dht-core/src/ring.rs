@@ -37,7 +37,7 @@ pub(crate) struct Ring {
     operation: Option<Operation>,
     deferred: VecDeque<Question>,
     /// Joins that wait until the head is verified.
-    joins_waiting: Vec<(ReplyId, Contact)>,
+    joins_waiting: Vec<WaitingJoin>,
     /// A head that does not answer us, and for which a neighbour has just vouched: it lives.
     vouched: Option<Contact>,
     /// The joiner let in last, and when. Of an isolated node it may ask for neighbors before it has
@@ -126,6 +126,14 @@ enum Operation {
     Stabilize { rpc: RpcId, head: Contact },
     StepTwo { rpc: RpcId, candidate: Contact },
     ServeJoin { rpc: RpcId, head: Contact, joiner: Contact, reply: ReplyId },
+}
+
+/// A join that waits for a verdict about the head.
+#[derive(Clone, Debug)]
+struct WaitingJoin {
+    reply: ReplyId,
+    joiner: Contact,
+    head: Id,
 }
 
 /// A question about our pointers that waits until they are certain.
@@ -263,9 +271,9 @@ impl Ring {
             self.changes.push_back(Change::Removed { contact: dead.clone(), for_good: false });
             self.links_changed();
         }
-        let joiners: Vec<Id> = self.joins_waiting.iter().map(|(_, joiner)| joiner.id).collect();
+        let joiners: Vec<Id> = self.joins_waiting.iter().map(|held| held.joiner.id).collect();
         self.links.drop_behind(&joiners, is_dead);
-        self.wake_joins();
+        self.wake_joins(|_| true);
         self.check_emptied();
         self.settle(out);
     }
@@ -273,10 +281,12 @@ impl Ring {
     /// The failure detector found it alive after all.
     pub(crate) fn on_alive(&mut self, out: &mut Outbox, alive: &Contact) {
         self.rectify_on_verdict(out, alive, false);
-        if !self.joins_waiting.is_empty() {
+        // Those behind the head are verified beside it, and a word about them decides nothing.
+        let awaits = |head: Id| head == alive.id;
+        if self.joins_waiting.iter().any(|held| awaits(held.head)) {
             self.vouched = Some(alive.clone());
         }
-        self.wake_joins();
+        self.wake_joins(awaits);
         self.settle(out);
     }
 
@@ -287,26 +297,29 @@ impl Ring {
                 out.cancel_call(rpc);
                 self.busy(out, reply);
             }
-            Some(Operation::Stabilize { rpc, .. }) => {
+            Some(Operation::Stabilize { rpc, head }) => {
                 out.cancel_call(rpc);
-                self.stabilize_in_a_while(out);
+                self.stabilize_in_a_while(out, &head);
             }
             Some(Operation::StepTwo { rpc, candidate }) => {
                 out.cancel_call(rpc);
                 // It counts as no reply. Where ways are long somebody may wait for us every time we ask, and a
                 // head that never hears from us would keep its dead predecessor for ever.
-                self.changes.push_back(Change::Verify(candidate));
                 self.notify_head(out);
-                self.stabilize_in_a_while(out);
+                self.stabilize_in_a_while(out, &candidate);
+                self.changes.push_back(Change::Verify(candidate));
             }
             None => {}
         }
         self.settle(out);
     }
 
-    /// Not at once: whoever waits for us may be whom we wait for.
-    fn stabilize_in_a_while(&mut self, out: &mut Outbox) {
-        let pause = out.jittered(push_pause(out));
+    /// Not at once, after a question came to nothing: whoever waits for us may be whom we wait for, all round the
+    /// ring. Pauses have to differ by as much as an answer takes, or all ask at the same time again.
+    fn stabilize_in_a_while(&mut self, out: &mut Outbox, asked: &Contact) {
+        self.stabilize_again = false;
+        let pause = out.rtt.timeout(&asked.key(), &out.config).max(push_pause(out));
+        let pause = out.jittered(pause);
         out.timers.set_by(Timer::Stabilize, out.now.after(pause));
     }
 

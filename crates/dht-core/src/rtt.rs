@@ -11,10 +11,16 @@ use crate::time::{Instant, micros};
 /// large ring at depth 1 meets everybody once).
 const MAX_PEERS: usize = 1024;
 
+/// What an answer over a connection that has yet to be opened takes: the handshake, the hellos, the question.
+const ROUND_TRIPS_OF_A_STRANGER: u64 = 3;
+
 /// Smoothed round trips by peer.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RttTable {
     peers: BTreeMap<PeerKey, Estimate>,
+    /// Over whoever answered. It stands in for those of whom nothing is known (RFC 9040, section 6: TCP
+    /// shares round trips among the connections of a host in the same way).
+    everybody: Option<Estimate>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -24,18 +30,32 @@ struct Estimate {
     used: Instant,
 }
 
-impl RttTable {
-    /// Takes in one measured round trip (RFC 6298, section 2, alpha = 1/8, beta = 1/4).
-    pub(crate) fn measured(&mut self, peer: PeerKey, rtt: Duration, now: Instant) {
-        let sample = micros(rtt);
-        let next = match self.peers.get(&peer) {
+impl Estimate {
+    /// With one more round trip (RFC 6298, section 2, alpha = 1/8, beta = 1/4).
+    fn next(old: Option<&Estimate>, sample: u64, now: Instant) -> Estimate {
+        match old {
             None => Estimate { smoothed: sample, variation: sample / 2, used: now },
             Some(old) => Estimate {
                 variation: old.variation - old.variation / 4 + old.smoothed.abs_diff(sample) / 4,
                 smoothed: old.smoothed - old.smoothed / 8 + sample / 8,
                 used: now,
             },
-        };
+        }
+    }
+
+    /// So many round trips, and four times the variation.
+    fn timeout(&self, round_trips: u64) -> Duration {
+        let smoothed = self.smoothed.saturating_mul(round_trips);
+        Duration::from_micros(smoothed.saturating_add(self.variation.saturating_mul(4)))
+    }
+}
+
+impl RttTable {
+    /// Takes in one measured round trip.
+    pub(crate) fn measured(&mut self, peer: PeerKey, rtt: Duration, now: Instant) {
+        let sample = micros(rtt);
+        self.everybody = Some(Estimate::next(self.everybody.as_ref(), sample, now));
+        let next = Estimate::next(self.peers.get(&peer), sample, now);
         self.peers.insert(peer, next);
         if self.peers.len() > MAX_PEERS {
             let oldest = self.peers.iter().min_by_key(|(_, estimate)| estimate.used);
@@ -50,15 +70,19 @@ impl RttTable {
         self.peers.get(peer).map(|estimate| estimate.smoothed)
     }
 
-    /// How long to wait for an answer of this peer: smoothed + 4 * variation within the bounds of
-    /// the configuration; the initial time-out if nothing is known of it.
+    /// How long to wait for an answer of this peer: smoothed + 4 * variation within the bounds of the
+    /// configuration. Of whom nothing is known, three round trips as others take them, since a connection comes
+    /// first; at least half the initial time-out, as opening one takes a loaded machine longer than answering does.
     pub(crate) fn timeout(&self, peer: &PeerKey, config: &Config) -> Duration {
-        match self.peers.get(peer) {
-            None => config.initial_timeout,
-            Some(estimate) => Duration::from_micros(
-                estimate.smoothed.saturating_add(estimate.variation.saturating_mul(4)),
-            )
-            .clamp(config.min_timeout, config.max_timeout),
+        let initial = config.initial_timeout;
+        match (self.peers.get(peer), &self.everybody) {
+            (Some(estimate), _) => {
+                estimate.timeout(1).clamp(config.min_timeout, config.max_timeout)
+            }
+            (None, Some(others)) => {
+                others.timeout(ROUND_TRIPS_OF_A_STRANGER).clamp(initial / 2, initial)
+            }
+            (None, None) => initial,
         }
     }
 }
@@ -74,11 +98,15 @@ mod tests {
         assert_eq!(table.timeout(&peer, &config), config.initial_timeout);
         table.measured(peer, Duration::from_micros(300), Instant(0));
         assert_eq!(table.timeout(&peer, &config), config.min_timeout, "never below the floor");
+        let stranger = PeerKey([2; 32]);
+        assert_eq!(table.timeout(&stranger, &config), config.initial_timeout / 2);
         for _ in 0..50 {
             table.measured(peer, Duration::from_millis(400), Instant(1));
         }
         let steady = table.timeout(&peer, &config);
         assert!(steady > Duration::from_millis(390) && steady < Duration::from_millis(500));
+        let others = table.timeout(&stranger, &config);
+        assert_eq!(others, config.initial_timeout, "three of those would be more than that");
         table.measured(peer, Duration::MAX, Instant(2));
         assert_eq!(table.timeout(&peer, &config), config.max_timeout, "never above the ceiling");
     }

@@ -250,7 +250,8 @@ impl Node {
         let owner = CallOwner::Lookup(number);
         let request = Request::Route(query);
         let rpc = if lookup.query.needs_patience() {
-            let patience = self.out.config.wait_for_verdict();
+            let answer = self.out.rtt.timeout(&contact.key(), &self.out.config);
+            let patience = self.out.config.hold_route().saturating_add(answer);
             self.out.call_patiently(owner, &contact, request, patience)
         } else {
             self.out.call(owner, &contact, request)

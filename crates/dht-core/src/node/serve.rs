@@ -302,8 +302,7 @@ impl Node {
                     self.out.reply(reply, Response::Busy);
                     return;
                 }
-                // Answered a little before the asker's patience ends.
-                let until = self.out.now.after(self.out.config.wait_for_verdict() * 3 / 4);
+                let until = self.out.now.after(self.out.config.hold_route());
                 let failed = query.failed.clone();
                 self.waiting_routes.insert(reply, WaitingRoute { query, until });
                 self.out.timers.set_by(Timer::WaitingRoutes, until);

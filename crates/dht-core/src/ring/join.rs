@@ -1,8 +1,8 @@
 //! JOIN as a member serves it.
 
-use super::{Change, Operation, Question, Ring, Standing};
+use super::{Change, Operation, Question, Ring, Standing, WaitingJoin};
 use crate::event::ReplyId;
-use crate::id::between;
+use crate::id::{Id, between};
 use crate::message::ring::{Neighbors, Request, Response};
 use crate::outbox::{CallOwner, Outbox};
 use crate::peer::Contact;
@@ -52,24 +52,26 @@ impl Ring {
         reply: ReplyId,
         response: Option<Response>,
     ) {
+        let waiting = WaitingJoin { reply, joiner: joiner.clone(), head: head.id };
         match response {
             Some(Response::Done) => self.welcome(out, reply, joiner),
             Some(Response::NotMember) => {
-                self.joins_waiting.push((reply, joiner));
+                self.joins_waiting.push(waiting);
                 self.changes.push_back(Change::Gone(head));
             }
             Some(_) => self.busy(out, reply),
             None if self.joins_waiting.len() < out.config.max_deferred => {
-                self.joins_waiting.push((reply, joiner));
+                self.joins_waiting.push(waiting);
                 self.changes.push_back(Change::Verify(head));
             }
             None => self.busy(out, reply),
         }
     }
 
-    /// A verdict came: joins that waited for one are served again.
-    pub(super) fn wake_joins(&mut self) {
-        for (reply, joiner) in std::mem::take(&mut self.joins_waiting) {
+    /// A verdict came: joins that waited for one about such a head are served again.
+    pub(super) fn wake_joins(&mut self, is_awaited: impl Fn(Id) -> bool) {
+        for held in self.joins_waiting.extract_if(.., |held| is_awaited(held.head)) {
+            let WaitingJoin { reply, joiner, .. } = held;
             self.deferred.push_back(Question::Join { reply, joiner });
         }
     }

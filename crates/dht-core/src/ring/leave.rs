@@ -78,8 +78,8 @@ impl Ring {
             let (Question::Neighbors { reply, .. } | Question::Join { reply, .. }) = question;
             out.reply(reply, Response::NotMember);
         }
-        for (reply, _) in std::mem::take(&mut self.joins_waiting) {
-            out.reply(reply, Response::NotMember);
+        for held in std::mem::take(&mut self.joins_waiting) {
+            out.reply(held.reply, Response::NotMember);
         }
     }
 }

@@ -43,6 +43,12 @@ impl Ring {
         if !listens {
             return;
         }
+        // What an earlier life of the predecessor said may come late; its goodbye is next.
+        let is_over =
+            |held: &Contact| held.id == from.id && held.incarnation() > from.incarnation();
+        if self.links.predecessor().is_some_and(is_over) {
+            return;
+        }
         if self.standing == Standing::Member {
             self.changes.push_back(Change::Placed);
         }

@@ -152,7 +152,10 @@ impl Ring {
                 let pause = out.jittered(push_pause(out));
                 out.timers.set_by(Timer::Stabilize, out.now.after(pause));
             }
-            None => self.changes.push_back(Change::Verify(head)),
+            None => {
+                self.stabilize_in_a_while(out, &head);
+                self.changes.push_back(Change::Verify(head));
+            }
         }
     }
 

@@ -71,6 +71,6 @@ impl Ring {
             Some(Operation::ServeJoin { reply, .. }) => Some(*reply),
             _ => None,
         };
-        deferred.chain(self.joins_waiting.iter().map(|(reply, _)| *reply)).chain(served)
+        deferred.chain(self.joins_waiting.iter().map(|held| held.reply)).chain(served)
     }
 }

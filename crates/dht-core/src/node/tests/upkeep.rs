@@ -4,7 +4,7 @@
 use crate::event::{Purpose, RpcId};
 use crate::message::ring::{Neighbors, Response};
 use crate::node::tests::*;
-use crate::testing::point;
+use crate::testing::{contact_in_life, point};
 
 /// A node and what it has sent.
 struct Rig {
@@ -399,4 +399,43 @@ fn whose_last_neighbour_fell_silent_owns_nothing_even_in_that_moment() {
     rig.time_out(|request| matches!(request, Request::Forward(_)));
     assert_eq!(rig.node.state(), NodeState::Isolated);
     assert!(rig.found.iter().all(|report| report.owner.is_none()), "{:?}", rig.found);
+}
+
+/// Word of the predecessor's earlier life came after its next one had its place: the earlier one stood in the list
+/// again, and its goodbye, which came next, took the live one out.
+#[test]
+fn what_an_earlier_life_says_late_changes_nothing() {
+    let mut rig = Rig::joined(40, &[20, 30]);
+    let say = |rig: &mut Rig, incarnation, request| {
+        rig.replies += 1;
+        let (reply, from) = (ReplyId(rig.replies), contact_in_life(40, incarnation));
+        rig.event(Event::Request { reply, from, request });
+    };
+    say(&mut rig, 2, Request::Notify { predecessors: vec![contact(35)] });
+    say(&mut rig, 1, Request::NotifySame { digest: 0 });
+    say(&mut rig, 1, Request::Notify { predecessors: vec![] });
+    let goodbye = Request::Leave {
+        successors: vec![contact(10)],
+        predecessor: Some(contact(35)),
+        for_good: false,
+        remembered: vec![],
+    };
+    say(&mut rig, 1, goodbye.clone());
+    let snapshot = rig.node.snapshot();
+    assert_eq!(snapshot.predecessor.map(|held| held.incarnation()), Some(2));
+    assert_eq!(snapshot.predecessors.iter().map(number).collect::<Vec<u64>>(), [40, 35]);
+    say(&mut rig, 2, goodbye);
+    assert_eq!(rig.node.snapshot().predecessor, None);
+}
+
+/// Four nodes waited for each other all round the ring, had waited for longer than a period, and asked again at
+/// the same moment, for ever.
+#[test]
+fn whoever_got_no_answer_does_not_ask_again_at_once() {
+    let mut rig = Rig::joined(40, &[20, 30]);
+    rig.event(Event::Command(Command::Stabilize));
+    rig.time_out(is_question);
+    assert!(!rig.asked(20, is_question), "though another round is due");
+    rig.event(Event::Command(Command::Stabilize));
+    assert!(rig.asked(20, is_question));
 }
