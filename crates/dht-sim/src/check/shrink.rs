@@ -1,5 +1,7 @@
 //! Cuts a script down to what it needs to fail.
 
+use std::collections::BTreeSet;
+
 use crate::script::{Line, Outcome, Play, Script, Step, parse, play};
 
 /// A script that fails, and how.
@@ -25,7 +27,15 @@ pub fn shrink(
 ) -> Option<Shrunk> {
     let (outcome, _) = play(script, Play { seed, lines: 0, planted: None });
     let kind = outcome.problems.first()?.kind;
-    let mut search = Search { seed, kind, best: script.clone(), outcome, played: 1, max_plays };
+    let mut search = Search {
+        seed,
+        kind,
+        best: script.clone(),
+        outcome,
+        played: 1,
+        max_plays,
+        asked_too_much: asks_too_much(script),
+    };
     search.cut_tail();
     loop {
         let before = search.best.clone();
@@ -48,6 +58,8 @@ struct Search {
     outcome: Outcome,
     played: u32,
     max_plays: u32,
+    /// Whether the whole script did.
+    asked_too_much: bool,
 }
 
 impl Search {
@@ -63,6 +75,9 @@ impl Search {
         let lines = steps.into_iter().map(|step| Line { number: 0, step }).collect();
         let candidate = Script { steps: lines, ..self.best };
         let Ok(script) = parse(&candidate.to_string()) else { return false };
+        if asks_too_much(&script) && !self.asked_too_much {
+            return false;
+        }
         self.played += 1;
         let (outcome, _) = play(&script, Play { seed: self.seed, lines: 0, planted: None });
         if outcome.problems.first().is_none_or(|problem| problem.kind != self.kind) {
@@ -126,6 +141,21 @@ impl Search {
     }
 }
 
+/// Whether an ideal ring is expected while a node is slow or messages get lost: the steps that would let all go
+/// well again are the first that look as if they could be done without.
+fn asks_too_much(script: &Script) -> bool {
+    let (mut slow, mut is_lossy) = (BTreeSet::new(), false);
+    script.steps.iter().any(|line| {
+        match &line.step {
+            Step::Slow { node, by: 0 } => _ = slow.remove(node),
+            Step::Slow { node, .. } => _ = slow.insert(*node),
+            Step::Network(plan) => is_lossy = plan.loss_per_mille > 0,
+            _ => {}
+        }
+        matches!(line.step, Step::UntilIdeal(_)) && (is_lossy || !slow.is_empty())
+    })
+}
+
 /// A step in a world where a node never was.
 fn without(step: Step, node: u64) -> Option<Step> {
     match step {
@@ -163,5 +193,23 @@ mod tests {
         assert!(!shrunk.outcome.ok && shrunk.played < 500 && !lengths.is_empty());
         let fine = parse("timed\nring 0 5\nexpect ring 0 5\n").expect("all of it");
         assert_eq!(shrink(&fine, 1, 10, |_| {}), None);
+    }
+
+    #[test]
+    fn what_lets_all_go_well_again_stays() {
+        // One millisecond is too short to be ideal again after the death, slow or not.
+        let text = "timed\nring 0 5 10\nslow 5 20000\nnetwork delay=1..2 loss=500\nfail 10\n\
+            slow 5 0\nnetwork delay=1..2\nuntil ideal 1\n";
+        let script = parse(text).expect("all of it");
+        let shrunk = shrink(&script, 1, 200, |_| {}).expect("it fails");
+        assert!(!asks_too_much(&shrunk.script), "{}", shrunk.script);
+        let without = |word: &str| -> String {
+            let kept = text.split_inclusive('\n').filter(|line| !line.starts_with(word));
+            kept.collect()
+        };
+        for word in ["slow 5 0", "network delay=1..2\n"] {
+            let cut = parse(&without(word)).expect("makes sense");
+            assert!(asks_too_much(&cut) && !asks_too_much(&script), "{cut}");
+        }
     }
 }
