@@ -149,7 +149,12 @@ impl Step<'_> {
         let id = report.contact.id;
         let is_back = |held: &Candidate| matches!(held.listed, Listed::Predecessor(_));
         let (ahead, back) = (self.window(&report.successors), self.window(&report.predecessors));
-        let mut entries = within(report, self.routing, ahead, back);
+        let routing = match self.routing {
+            // Only the asker goes by its map, which is not listed; whoever is asked goes by lists.
+            Routing::Full if id != self.asker => Routing::Successors,
+            routing => routing,
+        };
+        let mut entries = within(report, routing, ahead, back);
         match (self.kept(report), self.is_past(id)) {
             (Routing::BothWays, true) => entries.retain(is_back),
             (Routing::BothWays, false) if id != self.asker => {
@@ -354,6 +359,19 @@ pub(crate) mod tests {
         assert_eq!(whys(&over, &told()), [Why::Gone, Why::Predecessor, Why::Mine]);
         let all = choices(&over, &told());
         assert_eq!((all[1].entries.len(), all[1].place()), (1, Some(0)));
+    }
+
+    #[test]
+    fn by_the_full_map_the_asker_chooses_and_the_others_go_by_lists() {
+        let mut members = told();
+        members.values_mut().for_each(|member| member.routings.push(Routing::Full));
+        let gone_by = lookup(Routing::Full, 2, 55, &[0, 50, 60]);
+        let all = choices(&gone_by, &members);
+        assert_eq!([all[0].why, all[1].why, all[2].why], [Why::Map, Why::Owner, Why::Mine]);
+        assert_eq!([all[0].entries.len(), all[1].entries.len()], [0, 2]);
+        let too_far = lookup(Routing::Full, 2, 55, &[0, 70, 60]);
+        let all = choices(&too_far, &members);
+        assert_eq!((all[1].why, all[1].place()), (Why::Predecessor, Some(0)));
     }
 
     #[test]
