@@ -349,8 +349,11 @@ impl Replication {
                 let is_free = !self.sessions.values().any(|session| overlaps(&session.plan));
                 is_free && (!of_chunks(plan) || running < MAX_CHUNK_SESSIONS)
             };
-            let registers = |plan: &Plan| !of_chunks(plan) && may_start(plan);
-            let first = self.queue.iter().position(registers);
+            // Registers first, but for the last place if no chunks have one: where ways are long, a round of
+            // registers may take as long as the pause before the next, and a leaver waits for its chunks.
+            let is_turn_of_chunks = running == 0 && self.sessions.len() + 1 == MAX_SESSIONS;
+            let preferred = |plan: &Plan| of_chunks(plan) == is_turn_of_chunks && may_start(plan);
+            let first = self.queue.iter().position(preferred);
             let Some(at) = first.or_else(|| self.queue.iter().position(may_start)) else { return };
             let Some(plan) = self.queue.remove(at) else { return };
             let number = out.draw_number();

@@ -1,12 +1,19 @@
 //! Who copies what when the circle changes.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::Progress;
 use super::rehearsal::{World, chunk, key, spread};
-use crate::message::ring::MAX_PAGE;
+use super::session::Session;
+use super::{Plan, Progress, Replication};
+use crate::config::Config;
+use crate::interval::Interval;
+use crate::message::ring::{Kind, MAX_PAGE};
+use crate::outbox::Outbox;
 use crate::register::{Ballot, FIRST_EPOCH, Register, Value};
+use crate::testing::{contact, point};
+use crate::time::Instant;
 
 const LONG: Duration = Duration::from_secs(90);
 
@@ -370,6 +377,36 @@ fn arcs_that_are_handed_on_are_forgotten() {
         assert!(replication.held.arcs().is_empty(), "{n}: {:?}", replication.held);
         assert_eq!(replication.next_push(world.now), None);
     }
+}
+
+/// Where ways are long, a round of registers takes as long as the pause before the next. Chunks never had their turn,
+/// and who waited for them could not leave (`sim check`, seed 7850 of fb9838b).
+#[test]
+fn chunks_have_a_turn_however_many_registers_wait() {
+    let mut replication = Replication::default();
+    let mut out = Outbox::new(Arc::new(Config::default()), 1, Instant(1));
+    let arc = |n: u64| Interval::new(point(n), point(n + 1));
+    let plan = |kind, n| Plan { kind, arc: arc(n), from: contact(n) };
+    (1..=9).for_each(|n| replication.plan(plan(Kind::Registers, n)));
+    replication.plan(plan(Kind::Chunks, 1));
+    replication.start_sessions(&mut out);
+    let of = |replication: &Replication, kind| {
+        replication.sessions.values().filter(|held| held.plan.kind == kind).count()
+    };
+    assert_eq!((of(&replication, Kind::Registers), of(&replication, Kind::Chunks)), (3, 1));
+    // One of the registers' ends: theirs is the next turn.
+    let is_of_registers = |held: &Session| held.plan.kind == Kind::Registers;
+    let mut running = replication.sessions.iter();
+    let ended = *running.find(|(_, held)| is_of_registers(held)).expect("three run").0;
+    replication.sessions.remove(&ended);
+    replication.plan(plan(Kind::Chunks, 2));
+    replication.start_sessions(&mut out);
+    assert_eq!(of(&replication, Kind::Chunks), 1, "two of chunks only where nothing else waits");
+    // And where no chunks wait, registers have all.
+    let mut replication = Replication::default();
+    (1..=9).for_each(|n| replication.plan(plan(Kind::Registers, n)));
+    replication.start_sessions(&mut out);
+    assert_eq!(of(&replication, Kind::Registers), 4);
 }
 
 fn register(name: &str, counter: u64, bytes: impl Into<bytes::Bytes>) -> Register {

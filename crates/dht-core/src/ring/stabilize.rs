@@ -211,7 +211,13 @@ impl Ring {
         match response {
             // One that leaves is no target for anything new, unless there is nobody else.
             Some(Response::Neighbors(answer)) if answer.leaving && self.links.head().is_some() => {
-                self.notify_head(out);
+                // Members between us and the leaver may be known to nobody but the leaver, which cannot go
+                // before the ring is right.
+                let me = self.links.me().id;
+                match answer.predecessor.filter(|held| between(me, held.id, candidate.id)) {
+                    Some(behind) => self.step_two(out, behind),
+                    None => self.notify_head(out),
+                }
             }
             Some(Response::Neighbors(answer)) if self.links.is_better_head(&candidate) => {
                 let displaced = self.links.head().cloned();

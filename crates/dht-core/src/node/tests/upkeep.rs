@@ -439,3 +439,21 @@ fn whoever_got_no_answer_does_not_ask_again_at_once() {
     rig.event(Event::Command(Command::Stabilize));
     assert!(rig.asked(20, is_question));
 }
+
+/// A leaver is no target, but whoever stands before it may be: 20 was known to nobody but 30, which could not go
+/// before the ring was right, and 10 would ask 30 and nobody else for ever.
+#[test]
+fn who_stands_before_a_leaver_is_a_candidate() {
+    let mut rig = Rig::joined(50, &[40]);
+    rig.answer(is_question, Response::Neighbors(said(Some(30), &[50])));
+    let leaving = Neighbors { leaving: true, ..said(Some(20), &[40, 50]) };
+    assert_eq!(rig.answer(is_question, Response::Neighbors(leaving)), 30);
+    assert_eq!(rig.answer(is_question, Response::Neighbors(said(None, &[30, 40]))), 20);
+    assert_eq!(rig.list(), [20, 30, 40]);
+
+    let mut rig = Rig::joined(50, &[40]);
+    rig.answer(is_question, Response::Neighbors(said(Some(30), &[50])));
+    let leaving = Neighbors { leaving: true, ..said(Some(10), &[40, 50]) };
+    rig.answer(is_question, Response::Neighbors(leaving));
+    assert!(rig.asked(40, is_notify) && rig.list() == [40, 50], "nobody stands between");
+}
