@@ -94,13 +94,12 @@ pub fn upkeep_between(before: &UpkeepTraffic, after: &UpkeepTraffic) -> UpkeepTr
     }
 }
 
-/// What a member sent to keep a routing's entries right, in bytes a second, UDP payloads; `None` where
-/// that was not counted, or for no time. The lists are kept for all of them.
+/// What a member sent to keep a routing's entries right, in bytes a second, UDP payloads; `None` for no
+/// time. The lists are kept for all of them.
 pub fn upkeep_bytes_per_s(sent: &UpkeepTraffic, routing: Routing) -> Option<f64> {
     let bytes = match routing {
         Routing::Successors | Routing::BothWays => sent.links,
         Routing::Fingers => sent.links.saturating_add(sent.fingers),
-        Routing::Full if sent.map == 0 => return None,
         Routing::Full => sent.links.saturating_add(sent.map),
     };
     (sent.span_ms > 0).then(|| bytes as f64 * 1000.0 / sent.span_ms as f64)

@@ -45,7 +45,8 @@ impl SurveyRow {
 }
 
 /// Runs `plan` over the members of a walk, several of them at once. `progress` is told the lookups
-/// done. Members that cannot be reached fail their share of the lookups; past the deadline there is
+/// done. Members that cannot be reached, or do not answer, fail what is left of their share of the
+/// lookups; past the deadline there is
 /// no result, since lookups that were never made are no failed ones.
 pub async fn survey(
     client: &Client,
@@ -93,15 +94,17 @@ fn batches(
             Some(member) => unless_late(member.sample(batch).await),
             None => Ok(None),
         };
+        // One that does not answer is not asked again: each time would take a whole time-out.
+        let done = if matches!(report, Ok(None)) { left } else { lookups.into() };
         let row = report.map(|report| match report {
             Some(report) => SurveyRow {
                 hops: Histogram::from_counts(report.histogram),
                 failed: report.failed,
                 timeouts: report.timeouts,
             },
-            None => SurveyRow { failed: lookups.into(), ..SurveyRow::default() },
+            None => SurveyRow { failed: left, ..SurveyRow::default() },
         });
-        Some((row, (member, left - u64::from(lookups), seeds)))
+        Some((row, (member, left - done, seeds)))
     })
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct SimChurnArgs {
     /// All chance
     #[arg(long, value_name = "S", default_value_t = 1)]
     pub(crate) seed: u64,
-    /// How lookups are routed: successors, both-ways or fingers [default: successors]
+    /// How lookups are routed: successors, both-ways, fingers or full [default: successors]
     #[arg(long, value_name = "R")]
     pub(crate) routing: Option<String>,
     /// Who carries lookups from node to node: iterative or recursive [default: iterative]

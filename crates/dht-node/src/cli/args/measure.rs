@@ -14,7 +14,7 @@ pub(crate) struct LookupArgs {
     /// KEY is given in hex
     #[arg(long)]
     pub(crate) key_hex: bool,
-    /// How to route: successors, both-ways or fingers [default: the member's own]
+    /// How to route: successors, both-ways, fingers or full [default: the member's own]
     #[arg(long, value_name = "R")]
     pub(crate) routing: Option<String>,
     /// Who carries it from node to node: iterative, the member itself, or recursive, each hands it on [default: the

@@ -28,15 +28,15 @@ pub(crate) struct RunArgs {
     /// Entries of the successor list [default: 16]
     #[arg(long, value_name = "K")]
     pub(crate) depth: Option<String>,
-    /// What the node's own lookups use: successors, both-ways or fingers [default: successors]
+    /// What the node's own lookups use: successors, both-ways, fingers or full [default: successors]
     #[arg(long, value_name = "R")]
     pub(crate) routing: Option<String>,
     /// Who carries the node's own lookups from node to node: `iterative`, itself, or `recursive`, each member
     /// hands them on [default: iterative]
     #[arg(long, value_name = "F")]
     pub(crate) forwarding: Option<String>,
-    /// Routings it keeps state for [default: all]
-    #[arg(long, value_name = "R,..", hide = true)]
+    /// Routings it keeps state for, so that lookups by these may go through it [default: all]
+    #[arg(long, value_name = "R,..")]
     pub(crate) keep: Option<String>,
     /// Mean hops that its own lookups may take before it says so, or `off` [default: 8]
     #[arg(long, value_name = "H")]

@@ -151,7 +151,8 @@ fn for_people(json: &LookupJson, key: &Key, output: Output) -> String {
         ]);
     }
     text.push_str(&table_text(&table));
-    if json.forwarding == Forwarding::Recursive.as_str() {
+    let is_handed_on = json.hops > 0 || json.gave_up.is_some();
+    if json.forwarding == Forwarding::Recursive.as_str() && is_handed_on {
         let told = match json.gave_up {
             None => {
                 "Members handed the question on: how long each step took is not known.".to_owned()
