@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
+use dht_tests::client::run;
 use dht_tests::wait::wait_for;
 use dht_tests::{Cluster, Settings};
 
@@ -212,6 +213,35 @@ fn hops_are_measured_and_counted() {
     }
     let stats = cluster.json(0, &["stats"]);
     assert_eq!(lookups(&stats) - before, 10, "{stats}");
+}
+
+/// A member that dies while hops are counted fails what was left of its share at once, instead of a
+/// time-out for every sixteen lookups; the others go on, and the result says that it went.
+#[test]
+fn a_member_that_dies_while_hops_are_counted_is_given_up() {
+    let mut cluster = Cluster::ring(4, Settings::quick());
+    let at = cluster.addr(0);
+    let counting = std::thread::spawn(move || {
+        let args = ["hops", "--node", &at, "--samples", "3000", "--json", "--deadline", "5m"];
+        run(&args).expect(0).json()
+    });
+    wait_for("lookups at node 3", || match lookups(&cluster.json(3, &["stats"])) {
+        0 => Err("none yet".to_owned()),
+        _ => Ok(()),
+    });
+    cluster.kill(3);
+    let said = counting.join().expect("it was run");
+    assert_eq!((&said["nodes"], &said["came"], &said["went"]), (&4.into(), &0.into(), &1.into()));
+    let rows = said["routings"].as_array().expect("a list");
+    let number = |row: &Value, name: &str| row[name].as_u64().unwrap_or_else(|| panic!("{row}"));
+    for row in rows {
+        let counts = row["histogram"].as_array().expect("a list");
+        let found: u64 = counts.iter().filter_map(Value::as_u64).sum();
+        assert_eq!(found + number(row, "failed"), 3000, "{row}");
+        // Three of four askers live, give or take a fifth.
+        assert!(found > 1800, "{row}");
+    }
+    assert!(rows.iter().any(|row| number(row, "failed") > 0), "{said}");
 }
 
 /// A node whose walks take more hops than they may says so once, with what would take fewer; `stats` says

@@ -88,7 +88,8 @@ pub fn both_ways_mean(n: u64, k: u16) -> f64 {
         let clockwise = at_least[d as usize];
         clockwise * d.div_ceil(k) as f64 + (1.0 - clockwise) * back.div_ceil(k) as f64
     };
-    (1..n).map(hops_at).sum::<f64>() / n as f64
+    // A sum of nothing is -0.0 in Rust, which nobody wants to read.
+    (1..n).map(hops_at).fold(0.0, |sum, hops| sum + hops) / n as f64
 }
 
 /// [`expected_mean`], and for fingers on a size that was not measured, between two that were, the
@@ -243,6 +244,7 @@ mod tests {
             assert!(close(sum, closed - saved), "{n}: {sum} against {closed} - {saved}");
         }
         assert_eq!((both_ways_mean(1, 1), one_neighbor_each_side_mean(1)), (0.0, 0.0));
+        assert!(both_ways_mean(1, 1).is_sign_positive(), "not -0.0");
     }
 
     #[test]

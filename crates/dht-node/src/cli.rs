@@ -2,6 +2,7 @@
 
 mod address;
 mod args;
+mod bounds;
 mod circle;
 mod commands;
 mod complaint;

@@ -1,7 +1,7 @@
 //! Drives a world: Poisson processes of joins, deaths, lookups, writes and reads, and an onlooker
 //! that knows the truth.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use dht_core::event::{OpId, Purpose};
@@ -16,7 +16,7 @@ use super::report::{ChurnReport, Ending, Fault, Tally};
 use super::truth::Truth;
 use super::{ChurnConfig, ChurnError, ChurnProgress};
 use crate::hops::{random_id, random_ids};
-use crate::invariants::one_ring;
+use crate::invariants::{Violation, one_live_successor, one_ring};
 use crate::member::mix;
 use crate::traffic::{Counts, Traffic};
 use crate::world::{World, WorldConfig};
@@ -34,6 +34,8 @@ struct Driver<'a> {
     lookups: BTreeMap<OpId, Asked>,
     files: Files,
     tally: Tally,
+    /// Members without a live entry at the last look.
+    dead_lists: BTreeSet<Id>,
     /// When each process has its next event.
     due: [Instant; Process::ALL.len()],
     last_second: Instant,
@@ -137,6 +139,7 @@ impl<'a> Driver<'a> {
             lookups: BTreeMap::new(),
             files: Files::default(),
             tally: Tally::default(),
+            dead_lists: BTreeSet::new(),
             due: [Instant::NEVER; Process::ALL.len()],
             last_second: world.now(),
             world,
@@ -273,6 +276,7 @@ impl<'a> Driver<'a> {
         self.world.fail(n);
         self.world.bury(n);
         self.tally.deaths += 1;
+        self.find_dead_lists();
     }
 
     fn look_up(&mut self) {
@@ -365,8 +369,18 @@ impl<'a> Driver<'a> {
         self.tally.ring_breaks += u64::from(is_broken && !self.tally.is_broken);
         self.tally.broken_seconds += u64::from(is_broken);
         self.tally.is_broken = is_broken;
+        self.find_dead_lists();
         self.find_lost(now);
         self.last_second = now;
+    }
+
+    /// Whose list has nobody alive left: from then on no protocol of lists promises anything.
+    fn find_dead_lists(&mut self) {
+        let lost = one_live_successor::check(self.world.links());
+        let lost: BTreeSet<Id> = lost.iter().filter_map(Violation::node).collect();
+        let is_new = |id: &&Id| !self.dead_lists.contains(*id);
+        self.tally.dead_lists += lost.iter().filter(is_new).count() as u64;
+        self.dead_lists = lost;
     }
 
     /// Who lost its place since the last look owned nothing any more, and has to be let in again.

@@ -58,8 +58,8 @@ pub struct ChurnReport {
     pub timeouts_per_lookup: Option<f64>,
     /// Standard error of that mean.
     pub timeouts_stderr: Option<f64>,
-    /// Of lookups that found an owner, in milliseconds.
-    pub latency_ms: Latency,
+    /// Of lookups that found an owner, in milliseconds; `None` if there were none.
+    pub latency_ms: Option<Latency>,
     /// Writes that were acknowledged and could not be read after the end.
     pub acked_lost: u64,
     /// Reads and writes.
@@ -68,6 +68,8 @@ pub struct ChurnReport {
     pub ring_breaks: u64,
     /// Seconds at whose end it was broken.
     pub broken_seconds: u64,
+    /// How often a member was left with nobody alive in its list.
+    pub dead_lists: u64,
     /// Virtual seconds from the last event until everything was ideal; `None`: it never was.
     pub mended_after_s: Option<f64>,
     /// Everything that was sent.
@@ -88,19 +90,19 @@ pub struct ChurnReport {
     pub faults: Vec<Fault>,
 }
 
-/// Percentiles; `None` of nothing.
-#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+/// Percentiles.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Latency {
     /// Half of all took no longer.
-    pub p50: Option<f64>,
+    pub p50: f64,
     /// 90 % took no longer.
-    pub p90: Option<f64>,
+    pub p90: f64,
     /// 99 % took no longer.
-    pub p99: Option<f64>,
+    pub p99: f64,
     /// None took longer.
-    pub max: Option<f64>,
+    pub max: f64,
     /// The mean.
-    pub mean: Option<f64>,
+    pub mean: f64,
 }
 
 /// A lookup that did not end well.
@@ -136,6 +138,7 @@ pub(super) struct Tally {
     pub(super) ring_breaks: u64,
     pub(super) broken_seconds: u64,
     pub(super) is_broken: bool,
+    pub(super) dead_lists: u64,
     pub(super) faults: Vec<Fault>,
 }
 
@@ -194,6 +197,7 @@ impl Tally {
             // A ring that is not ideal in the end counts as broken once more.
             ring_breaks: self.ring_breaks + u64::from(mended_after_s.is_none()),
             broken_seconds: self.broken_seconds,
+            dead_lists: self.dead_lists,
             mended_after_s,
             bytes_per_node_per_s: share(traffic.total().bytes),
             bytes: bytes.collect(),
@@ -208,16 +212,16 @@ impl Tally {
 }
 
 impl Latency {
-    fn of(values_us: &mut [u64]) -> Latency {
+    fn of(values_us: &mut [u64]) -> Option<Latency> {
         values_us.sort_unstable();
+        let max = *values_us.last()?;
+        let millis = |us: u64| us as f64 / 1000.0;
         let rank = |share: f64| {
             let at = (share * values_us.len() as f64).ceil() as usize;
-            values_us.get(at.saturating_sub(1)).map(|us| *us as f64 / 1000.0)
+            millis(values_us.get(at.saturating_sub(1)).copied().unwrap_or(max))
         };
-        let sum: u64 = values_us.iter().sum();
-        let mean = sum as f64 / values_us.len() as f64 / 1000.0;
-        let mean = (!values_us.is_empty()).then_some(mean);
-        Latency { p50: rank(0.5), p90: rank(0.9), p99: rank(0.99), max: rank(1.0), mean }
+        let mean = millis(values_us.iter().sum()) / values_us.len() as f64;
+        Some(Latency { p50: rank(0.5), p90: rank(0.9), p99: rank(0.99), max: millis(max), mean })
     }
 }
 

@@ -44,10 +44,7 @@ fn upkeep_of_a_quiet_ring_costs_what_its_messages_cost() {
     let upkeep = report.bytes["upkeep"];
     // Merge probes come on top: one in ten seconds, with a walk to see whether both are one ring.
     assert!(upkeep > 0.95 * expected && upkeep < 1.3 * expected, "{upkeep}, not {expected}");
-    assert_eq!(
-        (report.mean_hops, report.latency_ms.p99, report.timeouts_stderr),
-        (None, None, None)
-    );
+    assert_eq!((report.mean_hops, report.latency_ms, report.timeouts_stderr), (None, None, None));
     assert_eq!(report.bytes["lookups"] + report.bytes["copies"] + report.bytes["dead"], 0.0);
     // Only merge probes open connections: neighbours stay connected.
     assert!(report.handshakes_per_node_per_s < 0.1, "{report:?}");
@@ -80,7 +77,7 @@ fn lookups_that_are_handed_on_get_there_sooner() {
         one.deaths > 20 && other.gave_up > 0 && other.gave_up < other.lookups / 20,
         "{other:?}"
     );
-    let (one, other) = (one.latency_ms, other.latency_ms);
+    let (one, other) = (one.latency_ms.unwrap(), other.latency_ms.unwrap());
     assert!(other.mean < one.mean && other.p50 < one.p50, "{one:?} {other:?}");
 }
 
@@ -98,7 +95,7 @@ fn a_ring_that_loses_whole_lists_is_said_to_be_broken() {
     let storm = config(40, 8.0, 30).with_period(Duration::from_secs(300));
     let storm = ChurnConfig { warm_up: Duration::ZERO, paired: true, ..storm };
     let report = measure(&ChurnConfig { depth: 1, ..storm });
-    assert!(report.failed > 0 && report.ring_breaks > 0, "{report:?}");
+    assert!(report.failed > 0 && report.ring_breaks > 0 && report.dead_lists > 0, "{report:?}");
     assert!(!report.faults.is_empty() && report.faults.len() <= 20);
 }
 

@@ -132,7 +132,7 @@ impl Reader {
                 self.trouble(word, rest)
             }
             ("look" | "put" | "get", [key, "at", node]) => {
-                let (key, node) = (number(key)?, self.known(node)?);
+                let (key, node) = (number(key)?, self.running(node)?);
                 Ok(match *word {
                     "look" => Step::Look { key, node },
                     "put" => Step::Put { key, node },
@@ -169,17 +169,19 @@ impl Reader {
                 }
             }
             ("cut", _) => form("cut A B"),
-            ("pause", [node]) => Ok(Step::Pause(self.known(node)?)),
+            ("pause", [node]) => Ok(Step::Pause(self.running(node)?)),
             ("pause", _) => form("pause N"),
             ("resume", [node]) => Ok(Step::Resume(self.known(node)?)),
             ("resume", _) => form("resume N"),
-            ("slow", [node, by]) => Ok(Step::Slow {
-                node: self.known(node)?,
-                by: in_range(number(by)?, 0, MAX_WAIT_MS)?,
-            }),
+            ("slow", [node, by]) => {
+                let by = in_range(number(by)?, 0, MAX_WAIT_MS)?;
+                // To end it is no step of the node's own.
+                let node = if by == 0 { self.known(node) } else { self.running(node) }?;
+                Ok(Step::Slow { node, by })
+            }
             ("slow", _) => form("slow N MS"),
             ("clock", [node, by]) => Ok(Step::Clock {
-                node: self.known(node)?,
+                node: self.running(node)?,
                 by: in_range(number(by)?, 0, MAX_WAIT_MS)?,
             }),
             ("clock", _) => form("clock N MS"),
@@ -472,6 +474,19 @@ mod tests {
         ];
         for (text, expected) in table {
             assert_eq!(complaint(text), expected);
+        }
+    }
+
+    #[test]
+    fn who_does_not_run_does_nothing() {
+        let after = |line: &str| parse(&format!("ring 0 1\nfail 1\n{line}"));
+        for line in ["look 5 at 1", "put 5 at 1", "get 5 at 1", "pause 1", "slow 1 5", "clock 1 5"]
+        {
+            let said = after(line).expect_err(line).to_string();
+            assert_eq!(said, "line 3: node 1 does not run: `join` or `restart` it first");
+        }
+        for line in ["slow 1 0", "resume 1", "cut 0 1", "partition 0 | 1", "expect owner 5 1"] {
+            assert!(after(line).is_ok(), "{line}");
         }
     }
 

@@ -63,7 +63,8 @@ async fn play(globals: &Globals, args: &DemoArgs, output: Output) -> Result<Exit
     progress.message("counting hops");
     let client = cast.client(0).await?;
     let walk = client.walk().await?;
-    let rows = hops::measure(&client, &walk, args.samples, super::drawn_seed(), &progress).await?;
+    let measured =
+        hops::measure(&client, &walk, args.samples, super::drawn_seed(), &progress).await?;
     client.close().await;
     drop(progress);
 
@@ -76,7 +77,7 @@ async fn play(globals: &Globals, args: &DemoArgs, output: Output) -> Result<Exit
         file,
         killed: scene.owner,
         mended_ms,
-        hops: rows,
+        hops: measured.rows,
         memory_per_node,
         elapsed_ms: millis(began.elapsed()),
     };

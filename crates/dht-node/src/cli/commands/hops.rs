@@ -2,6 +2,8 @@
 
 mod text;
 
+use std::collections::BTreeSet;
+
 use dht_core::Id;
 use dht_core::message::client::{NeighborhoodReport, NodeState};
 use dht_core::message::ring::Routing;
@@ -47,12 +49,24 @@ pub(super) fn run(globals: &Globals, args: &HopsArgs, output: Output) -> Result<
                         `dht-node ring` shows what is wrong";
             return Err(Failure::new(Kind::Unreachable, text));
         }
-        let routings = measure(client, &walk, samples, seed, &output.progress()).await?;
-        let json = HopsJson { nodes: walk.members.len(), samples, seed, routings };
+        let Measured { rows, came, went } =
+            measure(client, &walk, samples, seed, &output.progress()).await?;
+        let nodes = walk.members.len();
+        let json = HopsJson { nodes, samples, seed, came, went, routings: rows };
         files.write(&HopRecord::of_ring(&json), output)?;
         output.result(&json, || for_people(&json, output))?;
         Ok(Exit::Done)
     })
+}
+
+/// What was measured, and what happened to the ring meanwhile.
+pub(super) struct Measured {
+    /// One for every routing and depth.
+    pub(super) rows: Vec<HopRowJson>,
+    /// Members in the lists at the end that the walk before did not meet.
+    came: usize,
+    /// Members of that walk that did not answer at the end.
+    went: usize,
 }
 
 /// A row for every routing and depth.
@@ -62,7 +76,7 @@ pub(super) async fn measure(
     samples: u64,
     seed: u64,
     progress: &Progress,
-) -> Result<Vec<HopRowJson>, Failure> {
+) -> Result<Measured, Failure> {
     let mut rows = Vec::new();
     for (routing, depth) in ROWS
         .into_iter()
@@ -87,7 +101,16 @@ pub(super) async fn measure(
     for row in rows.iter_mut().filter(|row| row.available) {
         note_costs(row, &meanwhile);
     }
-    Ok(rows)
+    let came = newcomers(walk, &meanwhile);
+    Ok(Measured { rows, came, went: walk.members.len() - meanwhile.len() })
+}
+
+/// How many nodes the members list that a walk before did not meet.
+fn newcomers(walk: &Walk, meanwhile: &[NeighborhoodReport]) -> usize {
+    let met: BTreeSet<Id> = walk.ids().into_iter().collect();
+    let listed = meanwhile.iter().flat_map(|report| &report.successors);
+    let listed: BTreeSet<Id> = listed.map(|contact| contact.id).collect();
+    listed.difference(&met).count()
 }
 
 /// What the members of the walk hold now, and what they sent for upkeep since: a young node's joining is
@@ -155,8 +178,15 @@ fn mean(values: impl Iterator<Item = Option<f64>>) -> Option<f64> {
 }
 
 fn for_people(json: &HopsJson, output: Output) -> String {
+    let changed = match (json.came, json.went) {
+        (0, 0) => String::new(),
+        (came, went) => format!(
+            "\nmeanwhile {came} came and {went} went: what is expected here is of the {} at the beginning\n",
+            json.nodes
+        ),
+    };
     format!(
-        "{}, {} for each row, seed {}\n\n{}",
+        "{}, {} for each row, seed {}\n\n{}{changed}",
         count(json.nodes as u64, "node"),
         count(json.samples, "lookup"),
         json.seed,
@@ -210,6 +240,27 @@ mod tests {
         assert_eq!((made.state, made.upkeep_bytes_per_s), (Some(1.5), Some(400.0)));
         note_costs(&mut made, &[]);
         assert_eq!((made.state, made.upkeep_bytes_per_s), (None, None), "nobody answered");
+    }
+
+    #[test]
+    fn who_came_meanwhile_stands_in_the_lists() {
+        let walk = walk(3);
+        let mut reports: Vec<NeighborhoodReport> =
+            walk.members.iter().map(|member| member.report.clone()).collect();
+        let ids = walk.ids();
+        for (at, report) in reports.iter_mut().enumerate() {
+            report.successors[0].id = ids[(at + 1) % 3];
+        }
+        assert_eq!(newcomers(&walk, &reports), 0);
+        for report in &mut reports[..2] {
+            report.successors[0].id = Id::of_key(b"new");
+        }
+        assert_eq!(newcomers(&walk, &reports), 1, "in two lists, counted once");
+        let mut json =
+            HopsJson { nodes: 3, samples: 1, seed: 1, came: 0, went: 0, routings: Vec::new() };
+        assert!(!for_people(&json, Output::bare(false)).contains("meanwhile"));
+        (json.came, json.went) = (1, 2);
+        assert!(for_people(&json, Output::bare(false)).contains("meanwhile 1 came and 2 went"));
     }
 
     #[test]

@@ -169,6 +169,10 @@ pub(crate) struct HopsJson {
     pub(crate) samples: u64,
     /// Drew askers and keys.
     pub(crate) seed: u64,
+    /// Members at the end that were none at the beginning.
+    pub(crate) came: usize,
+    /// Members at the beginning that did not answer at the end.
+    pub(crate) went: usize,
     /// One for each routing and depth.
     pub(crate) routings: Vec<HopRowJson>,
 }

@@ -395,7 +395,7 @@ fn value(shape: impl Serialize) -> Value {
 /// The heading in `docs/json.md` and a sample.
 fn all() -> Vec<(&'static str, Value)> {
     let remove = RemoveJson { key: key(), id: id(), version: text(), elapsed_ms: 1 };
-    let hops = HopsJson { nodes: 1, samples: 1, seed: 1, routings: vec![row()] };
+    let hops = HopsJson { nodes: 1, samples: 1, seed: 1, came: 0, went: 0, routings: vec![row()] };
     let addr = text();
     let ping = PingJson { id: id(), addr, rtt_us: vec![1], min_us: 1, mean_us: 1, max_us: 1 };
     vec![

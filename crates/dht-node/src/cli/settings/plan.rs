@@ -3,9 +3,7 @@
 use std::error::Error;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
-use std::time::Duration;
 
-use dht_core::config::ConfigError;
 use dht_core::message::ring::Routing;
 use dht_core::message::{Forwarding, Routings};
 use dht_core::{Config, PeerKey};
@@ -14,6 +12,7 @@ use tracing_subscriber::EnvFilter;
 
 use super::{Setting, Settings, SettingsError};
 use crate::cli::address::{check_ring_name, escape, parse_places};
+use crate::cli::bounds::OutOfBounds;
 use crate::cli::units::parse_duration;
 use crate::cli::version::VERSION;
 use crate::node::{DEFAULT_RING_NAME, DataPlace, NodeConfig};
@@ -95,15 +94,8 @@ impl Settings {
             core.stabilize_every = period;
         }
         core.validate().map_err(|error| {
-            // Bounds as people write them, without the names that the library has for the fields.
-            let ConfigError::OutOfRange { field, low, high, .. } = error;
-            let is_period = field.starts_with("stabilize");
-            let name = if is_period { "stabilize-every" } else { "depth" };
-            let show = |bound: u64| match is_period {
-                true => format!("{:?}", Duration::from_millis(bound)),
-                false => bound.to_string(),
-            };
-            bad(self.named(name), OutOfBounds { low: show(low), high: show(high) })
+            let OutOfBounds { flag, low, high, .. } = error.into();
+            bad(self.named(&flag), Between { low, high })
         })?;
         Ok(core)
     }
@@ -217,7 +209,7 @@ pub(crate) fn parse_forwarding(word: &str) -> Result<Forwarding, NeedsOneOf> {
 /// A number outside of what works.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("it must lie between {low} and {high}")]
-struct OutOfBounds {
+struct Between {
     low: String,
     high: String,
 }
@@ -269,6 +261,8 @@ fn bad(setting: &Setting, error: impl Into<Box<dyn Error + Send + Sync>>) -> Set
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::super::{Sources, gather};
     use super::*;
 

@@ -10,6 +10,7 @@ use dht_sim::churn::{self, ChurnConfig, ChurnError, ChurnProgress, ChurnReport};
 use serde::Serialize;
 
 use crate::cli::args::{SimChurnArgs, TableArg};
+use crate::cli::bounds::OutOfBounds;
 use crate::cli::commands::{named_forwarding, routing_named};
 use crate::cli::deadline::Deadline;
 use crate::cli::exit::{Exit, Failure, Kind};
@@ -122,6 +123,7 @@ fn config(args: &SimChurnArgs) -> Result<ChurnConfig, Failure> {
 fn failure(error: &ChurnError) -> Failure {
     match error {
         ChurnError::NotFormed { .. } => Failure::new(Kind::Failed, error.to_string()),
+        ChurnError::Node(error) => Failure::usage(OutOfBounds::from(error.clone()).to_string()),
         error => Failure::usage(format!("--{error}")),
     }
 }
@@ -149,6 +151,13 @@ fn for_people(report: &ChurnReport, wall_s: f64, output: Output) -> String {
     if report.mean_nodes < 1.5 {
         text.push_str("\nThe ring died out: its nodes went faster than others could come.\n");
     }
+    if report.dead_lists > 0 {
+        text.push_str(&format!(
+            "\n{} times a member was left with nobody alive in its list of {}: beyond that no answer \
+             is promised to be right.\n",
+            report.dead_lists, report.depth
+        ));
+    }
     for fault in &report.faults {
         text.push_str(&format!(
             "\n{} at {:.3} s: {} asked for {}: {}\n",
@@ -170,10 +179,11 @@ fn lines(report: &ChurnReport) -> Vec<(String, String)> {
             with_error(report.timeouts_per_lookup, report.timeouts_stderr),
         ),
         named("right at the first try", share(report.first_try)),
-        named("latency mean, ms", number(report.latency_ms.mean, 0)),
-        named("latency p50, ms", number(report.latency_ms.p50, 0)),
-        named("latency p99, ms", number(report.latency_ms.p99, 0)),
+        named("latency mean, ms", number(report.latency_ms.map(|held| held.mean), 0)),
+        named("latency p50, ms", number(report.latency_ms.map(|held| held.p50), 0)),
+        named("latency p99, ms", number(report.latency_ms.map(|held| held.p99), 0)),
         named("ring breaks", report.ring_breaks.to_string()),
+        named("lists without a live entry", report.dead_lists.to_string()),
         named(
             "ideal after, s",
             report.mended_after_s.map_or("never".to_owned(), |s| format!("{s:.1}")),
