@@ -192,12 +192,15 @@ pub(super) fn measured_on(records: &[HopRecord<'_>]) -> String {
         true => format!("{} for each row", count(most, "lookup")),
         false => format!("{least} to {most} lookups for each row"),
     });
-    match first.rings {
-        Some(rings) => {
-            parts.push(format!("{} of each size", count(rings.into(), "simulated ring")))
+    let rings: Option<Vec<u64>> = records.iter().map(|r| r.rings.map(u64::from)).collect();
+    parts.push(match rings.as_deref().map(|all| (all.iter().min(), all.iter().max())) {
+        // Small rings are made up more often than large ones.
+        Some((Some(least), Some(most))) if least < most => {
+            format!("{least} to {most} simulated rings of each size")
         }
-        None => parts.push("a live ring".to_owned()),
-    }
+        Some((_, Some(rings))) => format!("{} of each size", count(*rings, "simulated ring")),
+        _ => "a live ring".to_owned(),
+    });
     parts.push(format!("seed {}", first.seed));
     parts.join(", ")
 }
@@ -212,6 +215,17 @@ mod tests {
     use super::super::tests::simulated;
     use super::*;
     use crate::cli::plot::tests::well_formed;
+
+    #[test]
+    fn a_caption_tells_how_many_rings_there_were() {
+        let mut report = simulated(&[16, 256]);
+        (report.sizes[0].rings, report.sizes[1].rings) = (40, 40);
+        let said = measured_on(&HopRecord::of_simulation(&report));
+        assert!(said.contains(", 40 simulated rings of each size,"), "{said}");
+        report.sizes[1].rings = 7;
+        let said = measured_on(&HopRecord::of_simulation(&report));
+        assert!(said.contains(", 7 to 40 simulated rings of each size,"), "{said}");
+    }
 
     #[test]
     fn several_sizes_are_plotted_as_means() {
