@@ -216,13 +216,14 @@ fn hops_are_measured_and_counted() {
 }
 
 /// A member that dies while hops are counted fails what was left of its share at once, instead of a
-/// time-out for every sixteen lookups; the others go on, and the result says that it went.
+/// time-out for every sixteen lookups; later rows are asked by the others, and the result says that it
+/// went.
 #[test]
 fn a_member_that_dies_while_hops_are_counted_is_given_up() {
     let mut cluster = Cluster::ring(4, Settings::quick());
     let at = cluster.addr(0);
     let counting = std::thread::spawn(move || {
-        let args = ["hops", "--node", &at, "--samples", "3000", "--json", "--deadline", "5m"];
+        let args = ["hops", "--node", &at, "--samples", "1000", "--json", "--deadline", "5m"];
         run(&args).expect(0).json()
     });
     wait_for("lookups at node 3", || match lookups(&cluster.json(3, &["stats"])) {
@@ -237,10 +238,12 @@ fn a_member_that_dies_while_hops_are_counted_is_given_up() {
     for row in rows {
         let counts = row["histogram"].as_array().expect("a list");
         let found: u64 = counts.iter().filter_map(Value::as_u64).sum();
-        assert_eq!(found + number(row, "failed"), 3000, "{row}");
-        // Three of four askers live, give or take a fifth.
-        assert!(found > 1800, "{row}");
+        assert_eq!(found + number(row, "failed"), 1000, "{row}");
+        // Three of four askers live, give or take seven standard deviations.
+        assert!(found > 650, "{row}");
     }
+    let last = rows.last().expect("a row");
+    assert_eq!((&last["routing"], &last["failed"]), (&"full".into(), &0.into()), "{said}");
     assert!(rows.iter().any(|row| number(row, "failed") > 0), "{said}");
 }
 

@@ -1,8 +1,11 @@
 //! Measured hops: many lookups, the asker drawn evenly from all members for each of them.
 
+use std::collections::BTreeSet;
+
 use dht_core::message::client::MAX_SAMPLES;
 use dht_core::message::ring::Routing;
 use dht_core::stats::Histogram;
+use dht_core::{Contact, Id};
 use futures_util::{Stream, StreamExt, stream};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -10,7 +13,7 @@ use rand_pcg::Pcg64Mcg;
 use super::Client;
 use super::error::ClientError;
 use super::member::{Batch, Member};
-use super::walk::Walk;
+use super::walk::{Walk, WalkedMember};
 
 /// What is to be measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,42 +49,67 @@ impl SurveyRow {
 
 /// Runs `plan` over the members of a walk, several of them at once. `progress` is told the lookups
 /// done. Members that cannot be reached, or do not answer, fail what is left of their share of the
-/// lookups; past the deadline there is
-/// no result, since lookups that were never made are no failed ones.
+/// lookups and become `silent`; who was so before is not asked again: each time would take a whole
+/// time-out. Past the deadline there is no result, since lookups that were never made are no failed ones.
 pub async fn survey(
     client: &Client,
     walk: &Walk,
+    silent: &mut BTreeSet<Id>,
     plan: SurveyPlan,
     mut progress: impl FnMut(u64),
 ) -> Result<SurveyRow, ClientError> {
     let mut chance = Pcg64Mcg::seed_from_u64(plan.seed);
-    let shares = draw_askers(&mut chance, walk.members.len(), plan.samples);
+    let askers = walk.members.iter().map(WalkedMember::contact);
+    let askers: Vec<&Contact> = askers.filter(|asker| !silent.contains(&asker.id)).collect();
+    let shares = draw_askers(&mut chance, askers.len(), plan.samples);
+    let mut row = SurveyRow::default();
+    if askers.is_empty() {
+        row.failed = plan.samples;
+    }
     let mut errands = Vec::new();
-    for (member, lookups) in walk.members.iter().zip(shares) {
+    for (asker, lookups) in askers.into_iter().zip(shares) {
         if lookups > 0 {
-            let member = unless_late(client.dial(member.contact()).await)?;
-            errands.push((member, lookups, chance.next_u64()));
+            let member = unless_late(client.dial(asker).await)?;
+            errands.push(Errand { asker: asker.id, member, lookups, seed: chance.next_u64() });
         }
     }
-    let mut row = SurveyRow::default();
     let batches = stream::iter(errands)
-        .map(|(member, lookups, seed)| batches(member, lookups, seed, plan).boxed_local())
+        .map(|errand| batches(errand, plan).boxed_local())
         .flatten_unordered(AT_ONCE);
     let mut batches = std::pin::pin!(batches);
     while let Some(batch) = batches.next().await {
-        row.add(&batch?);
+        match batch? {
+            Ok(done) => row.add(&done),
+            Err(GaveUp { asker, lookups }) => {
+                silent.insert(asker);
+                row.failed = row.failed.saturating_add(lookups);
+            }
+        }
         progress(row.hops.total().saturating_add(row.failed));
     }
     Ok(row)
 }
 
-/// One member's share, in small batches one after the other.
-fn batches(
+/// One member's share; no member if it cannot be reached.
+struct Errand {
+    asker: Id,
     member: Option<Member>,
     lookups: u64,
     seed: u64,
+}
+
+/// A member that did not answer, and what was left of its share.
+struct GaveUp {
+    asker: Id,
+    lookups: u64,
+}
+
+/// One member's share, in small batches one after the other.
+fn batches(
+    errand: Errand,
     plan: SurveyPlan,
-) -> impl Stream<Item = Result<SurveyRow, ClientError>> {
+) -> impl Stream<Item = Result<Result<SurveyRow, GaveUp>, ClientError>> {
+    let Errand { asker, member, lookups, seed } = errand;
     let errand = (member, lookups, Pcg64Mcg::seed_from_u64(seed));
     stream::unfold(errand, move |(member, left, mut seeds)| async move {
         let lookups = u32::try_from(left).unwrap_or(u32::MAX).min(BATCH);
@@ -94,15 +122,14 @@ fn batches(
             Some(member) => unless_late(member.sample(batch).await),
             None => Ok(None),
         };
-        // One that does not answer is not asked again: each time would take a whole time-out.
         let done = if matches!(report, Ok(None)) { left } else { lookups.into() };
         let row = report.map(|report| match report {
-            Some(report) => SurveyRow {
+            Some(report) => Ok(SurveyRow {
                 hops: Histogram::from_counts(report.histogram),
                 failed: report.failed,
                 timeouts: report.timeouts,
-            },
-            None => SurveyRow { failed: left, ..SurveyRow::default() },
+            }),
+            None => Err(GaveUp { asker, lookups: left }),
         });
         Some((row, (member, left - done, seeds)))
     })

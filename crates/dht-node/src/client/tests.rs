@@ -1,5 +1,6 @@
 //! The client against real nodes on loopback, in one process.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::io;
 use std::net::UdpSocket;
@@ -197,10 +198,16 @@ async fn a_walk_and_a_survey_see_the_whole_ring() {
     assert!((circle - 1.0).abs() < 1e-9 && walk.depth() == 16);
 
     let plan = SurveyPlan { samples: 400, seed: 1, routing: Routing::Successors, depth: 1 };
-    let mut told = 0;
-    let row = within(survey(&client, &walk, plan, |done| told = done)).await.expect("measured");
+    let (mut told, mut silent) = (0, BTreeSet::new());
+    let row = within(survey(&client, &walk, &mut silent, plan, |done| told = done)).await;
+    let row = row.expect("measured");
     assert_eq!((row.hops.total() + row.failed, told), (400, 400));
     assert!(row.hops.max().is_some_and(|most| most <= 3), "three others: {row:?}");
+    assert!(silent.is_empty());
+    // Who was silent is not asked again, and where all were nobody is left to ask.
+    silent.extend(walk.ids());
+    let row = within(survey(&client, &walk, &mut silent, plan, |_| {})).await.expect("no lookups");
+    assert_eq!((row.hops.total(), row.failed), (0, 400));
     for node in &nodes {
         within(node.stop()).await;
     }

@@ -77,7 +77,7 @@ pub(super) async fn measure(
     seed: u64,
     progress: &Progress,
 ) -> Result<Measured, Failure> {
-    let mut rows = Vec::new();
+    let (mut rows, mut silent) = (Vec::new(), BTreeSet::new());
     for (routing, depth) in ROWS
         .into_iter()
         .flat_map(|(routing, depths)| depths.iter().map(move |depth| (routing, *depth)))
@@ -92,12 +92,12 @@ pub(super) async fn measure(
             let seed = seed.wrapping_add(u64::from(depth)).wrapping_add(256 * routing as u64);
             let plan = SurveyPlan { samples, seed, routing, depth };
             let told = |done| progress.count(done, samples);
-            measured = Some(survey(client, walk, plan, told).await?);
+            measured = Some(survey(client, walk, &mut silent, plan, told).await?);
         }
         rows.push(row(walk, routing, depth, measured));
     }
     progress.message("asking what it took");
-    let meanwhile = ask_again(client, walk).await;
+    let meanwhile = ask_again(client, walk, &silent).await;
     for row in rows.iter_mut().filter(|row| row.available) {
         note_costs(row, &meanwhile);
     }
@@ -114,10 +114,11 @@ fn newcomers(walk: &Walk, meanwhile: &[NeighborhoodReport]) -> usize {
 }
 
 /// What the members of the walk hold now, and what they sent for upkeep since: a young node's joining is
-/// no upkeep, and its lists are not full yet. Those that do not answer are left out.
-async fn ask_again(client: &Client, walk: &Walk) -> Vec<NeighborhoodReport> {
+/// no upkeep, and its lists are not full yet. Those that do not answer are left out, and so are those that
+/// were silent before.
+async fn ask_again(client: &Client, walk: &Walk, silent: &BTreeSet<Id>) -> Vec<NeighborhoodReport> {
     let mut all = Vec::new();
-    for member in &walk.members {
+    for member in walk.members.iter().filter(|member| !silent.contains(&member.contact().id)) {
         if let Some(mut now) = client.neighborhood_of(member.contact()).await {
             now.upkeep = upkeep_between(&member.report.upkeep, &now.upkeep);
             all.push(now);
